@@ -73,6 +73,7 @@ class SeenByGateway:
         dialled: each address, as ``/status`` has it.
         away: gateways that the tree has lost, and of which this one is to tell.
         missing: all that it has lost.
+        forgotten: gateways that will not come back.
         sites: where gateways stand.
         above: of each gateway, the one above it.
         failing: parts of the process that do not run, and why.
@@ -103,6 +104,7 @@ class SeenByGateway:
     dialled: Sequence[Mapping[str, Any]] = ()
     away: Sequence[str] = ()
     missing: Collection[str] = ()
+    forgotten: Collection[str] = ()
     sites: Mapping[str, str] = field(default_factory=dict)
     above: Mapping[str, str | None] = field(default_factory=dict)
     failing: Mapping[str, str] = field(default_factory=dict)
@@ -301,8 +303,9 @@ def _neighbours(verdict: _Verdict, seen: SeenByGateway, held: Collection[AlertSu
         if not one["linked"] and one["fails_since_s"] is not None:
             who = str(one["id"] or "")
             message = f"no link to {one['address']} ({who or one['source']}): {one['why']}"
-            # Of one that the tree has lost its alert says all, wherever that is raised.
-            is_wrong = None if who in seen.missing else True
+            # Of one that the tree has lost its alert says all, wherever that is raised; of one that
+            # will not come back somebody has said all.
+            is_wrong = None if who in seen.missing or who in seen.forgotten else True
             address = str(one["address"])
             verdict.is_wrong(rules.NEIGHBOUR_AWAY, is_wrong, message, address, gateway=who)
     verdict.judge(rules.GATEWAY_AWAY)
@@ -310,6 +313,7 @@ def _neighbours(verdict: _Verdict, seen: SeenByGateway, held: Collection[AlertSu
     # of such by now, and when its record is no more.
     missed = {who for rule, who, _ in held if rule == rules.GATEWAY_AWAY}
     still = {who for who in missed if who not in seen.sites or who in seen.missing}
+    still.difference_update(seen.forgotten)
     for who in sorted({*seen.away, *still}):
         verdict.is_wrong(rules.GATEWAY_AWAY, True, f"the tree has lost {who}", gateway=who)
 

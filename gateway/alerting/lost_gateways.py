@@ -5,7 +5,8 @@ that are lost: so by one alone, by the substitute if a head dies, and without a 
 them. Which alert hides which is another question: who is above whom when all are there.
 
 The root takes a gateway out of the fleet's records minutes after it was lost. That is no return:
-it is lost until its record is back and the tree reaches it.
+it is lost until its record is back and the tree reaches it, or until somebody says that it will not
+come back.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class FleetLook:
         above: of each gateway, the one above it when all are there; empty while none is lost.
         lost: ids of those that the tree has lost.
         told_by: who is to tell of each of them; those that left by a drain are not told of.
+        forgotten: ids of those that will not come back.
 
     """
 
@@ -39,6 +41,7 @@ class FleetLook:
     above: Mapping[str, str | None] = field(default_factory=dict)
     lost: Collection[str] = frozenset()
     told_by: Mapping[str, str | None] = field(default_factory=dict)
+    forgotten: Collection[str] = frozenset()
 
 
 class LostGateways:
@@ -77,6 +80,9 @@ class LostGateways:
 
     def _looked(self) -> FleetLook:
         members, suspects = self._members, self._members.suspects
+        forgotten = members.forgotten
+        for one in self._records.keys() & forgotten:
+            del self._records[one]
         for one in list(self._records):
             record = members.get(one)
             if record is not None:
@@ -87,7 +93,7 @@ class LostGateways:
         known = [*members, *gone]
         sites = {one.id: site_of(one.place) for one in known}
         if not self._records:
-            return FleetLook(sites)
+            return FleetLook(sites, forgotten=forgotten)
         lost = frozenset(self._records)
         now = Hierarchy.of(known, lost) if gone else members.hierarchy()
         told_by = {
@@ -95,7 +101,7 @@ class LostGateways:
             for one, record in sorted(self._records.items())
             if not record.draining
         }
-        return FleetLook(sites, Hierarchy.of(known).parents, lost, told_by)
+        return FleetLook(sites, Hierarchy.of(known).parents, lost, told_by, forgotten)
 
 
 def site_of(place: Place) -> str:

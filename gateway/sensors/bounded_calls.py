@@ -1,16 +1,18 @@
 """Calls what may run a driver's own code, which may wait or hang, for a bounded time.
 
-A module that is imported and a constructor are a developer's own code, as `read` is. So they have
-threads of their own too, few of them, and one that hangs is left alone.
+A module that is imported and a constructor are a developer's own code, as `read` is. Where what
+they make is to stay, they can't have a process of their own. So they have threads, few of them, and
+one that hangs is left alone.
 """
 
 from __future__ import annotations
 
-import asyncio
+import queue
+import threading
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from gateway.sensors.threads import DriverThreads
+from gateway.base.printable import said
 
 LIMIT_S: Final = 10.0
 """As long as a gateway waits for a driver."""
@@ -20,8 +22,8 @@ MOST: Final = 4
 T = TypeVar("T")
 
 
-class DriverHangsError(ValueError):
-    """A driver does not come back in time, or too many others do not; the message says which."""
+class CallHangsError(Exception):
+    """A call does not come back in time, or too many others do not; the message says which."""
 
 
 class BoundedCalls:
@@ -35,33 +37,39 @@ class BoundedCalls:
 
     def __init__(self, limit_s: float = LIMIT_S, most: int = MOST) -> None:
         self._limit_s = limit_s
-        self._most = most
-        self._threads = DriverThreads(most)
+        self._room = threading.Semaphore(most)
 
-    async def come_of(self, work: Callable[[], T]) -> T:
-        """Return what comes of a call in a thread.
+    def come_of(self, work: Callable[[], T]) -> T:
+        """Return what comes of a call in a thread of its own; waits for that.
 
         Args:
             work: is called; what it holds is lost if it comes back too late.
 
         Raises:
-            DriverHangsError: it does not come back in time, or too many others have not.
+            CallHangsError: it does not come back in time, or too many others have not.
             Exception: what ``work`` raises.
 
         """
-        if len(self._threads.busy) >= self._most:
-            raise DriverHangsError("other drivers are called, or hang: repeat this later")
-        deadline = asyncio.timeout(self._limit_s)
-        try:
-            async with deadline:
-                found: T = await self._threads.call(object(), work)
-                return found
-        except TimeoutError as error:
-            if not deadline.expired():  # the driver's own
-                raise
-            why = f"the driver has not come back within {self._limit_s:g} s"
-            raise DriverHangsError(why) from error
+        if not self._room.acquire(blocking=False):
+            raise CallHangsError("other drivers are called, or hang: repeat this later")
+        outcome: queue.SimpleQueue[tuple[T] | Exception] = queue.SimpleQueue()
 
-    def close(self) -> None:
-        """Let the threads end that are not in a call."""
-        self._threads.close()
+        def call() -> None:
+            try:
+                outcome.put((work(),))
+            except Exception as error:  # a driver is a developer's own code
+                outcome.put(error)
+            except BaseException as error:  # and may not end the process
+                outcome.put(RuntimeError(said(error)))
+            finally:
+                self._room.release()
+
+        threading.Thread(target=call, name="driver made", daemon=True).start()
+        try:
+            came = outcome.get(timeout=self._limit_s)
+        except queue.Empty:
+            why = f"the driver has not come back within {self._limit_s:g} s"
+            raise CallHangsError(why) from None
+        if isinstance(came, Exception):
+            raise came
+        return came[0]

@@ -141,6 +141,17 @@ class Workshop:
             built += made
         return built
 
+    def made(
+        self, table: Mapping[str, Any], where: str, *, is_afar: bool = False
+    ) -> list[ConfiguredSensor]:
+        """Build the sensors of one table alone; arguments and errors as of `build`.
+
+        Args:
+            where: what to call it in an error, as ``sensors[1]``.
+
+        """
+        return self._made(table, SensorOptions(table, where, is_afar=is_afar))
+
     def _driven(self, kind: str, options: SensorOptions) -> Sequence[Sensor]:
         """Have the driver of a type build what it reads in the table."""
         try:
@@ -339,6 +350,14 @@ def described(kind: str, folder: Path | None = None) -> DescribedDriver:
         raise drivers.DriverError(f"{kind!r} is none of {', '.join(all_types())}")
     said = {one.name for one in own} | ({NAME.name} if names_itself else set())
     return DescribedDriver(kind, text, [*own, *(one for one in COMMON if one.name not in said)])
+
+
+def is_own_code(table: Mapping[str, Any]) -> bool:
+    """Return whether a table's driver does not ship: to make it runs a developer's own code."""
+    kind = table.get("type")
+    if not isinstance(kind, str) or kind in KINDS:
+        return False
+    return ":" in kind or kind in drivers.installed()
 
 
 def all_types() -> list[str]:

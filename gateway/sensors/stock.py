@@ -38,7 +38,7 @@ class SensorConflictError(ValueError):
 
 
 class SensorFactory(Protocol):
-    """Builds the sensors of tables; see `catalogue.build_sensors`."""
+    """Builds the sensors of tables; see `bounded_workshop.BoundedWorkshop`."""
 
     def __call__(
         self, tables: Sequence[_Table], *, known: Sequence[ConfiguredSensor], is_afar: bool
@@ -90,18 +90,22 @@ class SensorStock:
 
         """
         built = self._build(tables, known=self.plan.configured, is_afar=False)
-        return self._with(built, self.plan.tables)
+        return self._with(built, self.plan.tables, self._build)
 
-    def recalled(self, tables: Sequence[_Table]) -> SensorPlan:
+    def recalled(self, tables: Sequence[_Table], build: SensorFactory) -> SensorPlan:
         """Likewise at a start: with what was added before it.
+
+        Args:
+            tables: of the configuration.
+            build: makes sensors this once.
 
         Raises:
             SensorConfigError: one of them is wrong.
             StockError: the file can't be read.
 
         """
-        built = self._build(tables, known=(), is_afar=False)
-        return self._with(built, self._load())
+        built = build(tables, known=(), is_afar=False)
+        return self._with(built, self._load(), build)
 
     def with_added(self, table: _Table) -> SensorPlan:
         """A plan with one more.
@@ -153,15 +157,6 @@ class SensorStock:
         tables = [each for each in self.plan.tables if each != table]
         return SensorPlan(self.plan.configured, left, tables)
 
-    def rebased(self, plan: SensorPlan) -> SensorPlan:
-        """The same additions beside the configuration that holds now.
-
-        A reload may have come while a plan was made and written.
-        """
-        taken = _names(self.plan.configured)
-        added = [each for each in plan.added if not _names([each]) & taken]
-        return SensorPlan(self.plan.configured, added, plan.tables)
-
     def added_table(self, name: str) -> _Table:
         """The table of a sensor that was added.
 
@@ -197,11 +192,16 @@ class SensorStock:
         """Go by a plan from now on."""
         self.plan = plan
 
-    def _with(self, configured: Sequence[ConfiguredSensor], tables: Sequence[_Table]) -> SensorPlan:
+    def _with(
+        self,
+        configured: Sequence[ConfiguredSensor],
+        tables: Sequence[_Table],
+        build: SensorFactory,
+    ) -> SensorPlan:
         taken, added = _names(configured), list[ConfiguredSensor]()
         for table in tables:
             try:
-                built = self._build([table], known=self.plan.added, is_afar=True)
+                built = build([table], known=self.plan.added, is_afar=True)
             except SensorConfigError as error:
                 _log.error("an added sensor is left out: %s", error)
                 continue

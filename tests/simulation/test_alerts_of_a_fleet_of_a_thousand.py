@@ -100,6 +100,12 @@ class Thousand:
             self.records[n] = self._record(n, self.records[n].epoch + 1)
             self.members.update(self.records[n])
 
+    def is_forgotten(self, name: str) -> None:
+        """An operator says that a gateway will not come back; that reaches all who are there."""
+        del self.dead[name]
+        n = int(name.removeprefix("gw-"))
+        self.members.is_forgotten(AbsenceNotice.of(self.records[n]))
+
     def restarts(self, name: str) -> None:
         """Killed and up again, before anybody misses it; what was not kept is gone."""
         self.running[name] = self._started(name)
@@ -123,6 +129,7 @@ class Thousand:
                     links=self.links[name],
                     away=to_tell.get(name, ()),
                     missing=fleet.lost,
+                    forgotten=fleet.forgotten,
                     sites=fleet.sites,
                     above=fleet.above,
                 )
@@ -206,3 +213,17 @@ def test_a_gateway_below_a_lost_one_is_told_of_as_ever() -> None:
     seen = SeenByGateway(gateway="gw-60", site="", ahead_s=0.0, links=1, is_read_only=True)
     alerts.look(seen, BEGAN_US + 10**12, fleet.now_s + 10)
     assert [one["rule"] for one in alerts.document()["alerts"]] == [rules.DISK_READ_ONLY]
+
+
+def test_one_that_will_not_come_back_is_over_once_though_the_root_has_taken_it_out_before() -> None:
+    fleet = Thousand(sites=3)
+    fleet.dies("gw-99")
+    fleet.goes_on(SETTING_S + TAKEN_OUT_AFTER_S)
+    assert "gw-99" not in fleet.members
+    fleet.is_forgotten("gw-99")
+    fleet.goes_on(600, kills=3)
+    assert fleet.box.changes == {
+        ("raised", rules.GATEWAY_AWAY, "gw-99"): 1,
+        ("cleared", rules.GATEWAY_AWAY, "gw-99"): 1,
+    }
+    assert not any(alerts.document()["alerts"] for alerts in fleet.running.values())

@@ -164,6 +164,7 @@ class Membership:
     _hierarchy: Hierarchy | None = None
     _suspects: frozenset[str] | None = None
     _claimed: dict[str, AbsenceNotice] = field(default_factory=dict)
+    _forgotten: dict[str, tuple[int, int]] = field(default_factory=dict)
     _listeners: list[Callable[[], None]] = field(default_factory=list)
 
     @property
@@ -175,6 +176,11 @@ class Membership:
     def suspects(self) -> frozenset[str]:
         """Ids of those that head nothing, since the tree has lost them."""
         return self._suspects or frozenset()
+
+    @property
+    def forgotten(self) -> frozenset[str]:
+        """Ids of those that somebody has said will not come back, and that have not."""
+        return frozenset(self._forgotten.keys() - self._records.keys())
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Call this after each change of what `hierarchy` follows from."""
@@ -222,6 +228,8 @@ class Membership:
         ):
             return False
         self._records[record.id] = record
+        if (record.epoch, record.version) > self._forgotten.get(record.id, _NEVER):
+            self._forgotten.pop(record.id, None)
         claimed = self._claimed.get(record.id)
         if claimed is not None and (record.epoch, record.version) > claimed.mark:
             # Everywhere else it is void as well, whatever comes first.
@@ -239,6 +247,7 @@ class Membership:
         self._records.pop(record.id, None)
         self._absent.pop(record.id, None)
         self._claimed.pop(record.id, None)
+        self._forgotten.pop(record.id, None)
         return self.update(record)
 
     def is_absent(self, notice: AbsenceNotice) -> bool:
@@ -254,6 +263,24 @@ class Membership:
             del self._records[notice.id]
             self._changed()
         return True
+
+    def absence(self, gateway_id: str) -> AbsenceNotice | None:
+        """Return the last absence that is known of a gateway without a record."""
+        mark = self._absent.get(gateway_id)
+        if mark is None or gateway_id in self._records:
+            return None
+        return AbsenceNotice(gateway_id, *mark)
+
+    def is_forgotten(self, notice: AbsenceNotice) -> None:
+        """Note that a gateway will not come back, once its records are void; one that does, has."""
+        known = self._records.get(notice.id)
+        is_back = known is not None and (known.epoch, known.version) > notice.mark
+        if is_back or notice.mark <= self._forgotten.get(notice.id, _NEVER):
+            return
+        if len(self._forgotten) >= MAX_MEMBERS:
+            del self._forgotten[next(iter(self._forgotten))]
+        self._forgotten[notice.id] = notice.mark
+        self._changed()
 
     def _forget_absence(self) -> None:
         """Make room for one more: what a newer record has made void goes first, then the oldest.

@@ -29,6 +29,8 @@ from gateway.broker.statistics.sys_topics import PREFIX
 from tree_handler.batch import Entry
 
 REMEMBERED_MAX: Final = 10_000
+EVENT_LIMIT_S: Final = 10.0
+"""So long a start or a stop waits for plugins that are told of it."""
 _NAMESPACE: Final = "amqtt.broker.plugins"
 _LOAD_ERRORS = (PluginError, PluginCoroError, PluginLoadError, PasswordFileError, TypeError)
 """What amqtt raises for a plugin that it can't load."""
@@ -83,22 +85,53 @@ class AmqttPlugins(PluginHost):
         self.events = self._events if told else None
 
     async def starting(self) -> None:
-        """See `PluginHost`."""
-        await self._manager.fire_event(BrokerEvents.PRE_START, wait=True)
+        """See `PluginHost`.
+
+        Raises:
+            PluginConfigError: one does not come back.
+
+        """
+        if not await self._told(BrokerEvents.PRE_START):
+            raise PluginConfigError(_not_back(BrokerEvents.PRE_START))
 
     async def started(self) -> None:
         """See `PluginHost`."""
-        await self._manager.fire_event(BrokerEvents.POST_START, wait=True)
+        await self._told_or_left(BrokerEvents.POST_START)
 
     async def stopping(self) -> None:
         """See `PluginHost`."""
-        await self._manager.fire_event(BrokerEvents.PRE_SHUTDOWN, wait=True)
+        await self._told_or_left(BrokerEvents.PRE_SHUTDOWN)
 
     async def stopped(self) -> None:
         """See `PluginHost`."""
-        await self._events.close()
-        await self._manager.fire_event(BrokerEvents.POST_SHUTDOWN, wait=True)
-        await self._manager.close()
+        try:
+            async with asyncio.timeout(EVENT_LIMIT_S):
+                await self._events.close()
+        except TimeoutError:
+            _log.warning("plugins: %s", _not_back("events of clients"))
+        await self._told_or_left(BrokerEvents.POST_SHUTDOWN)
+        try:
+            async with asyncio.timeout(EVENT_LIMIT_S):
+                await self._manager.close()
+        except TimeoutError:
+            _log.warning("plugins: %s", _not_back("close"))
+
+    async def _told_or_left(self, event: BrokerEvents) -> None:
+        if not await self._told(event):
+            _log.warning("plugins: %s", _not_back(event))
+
+    async def _told(self, event: BrokerEvents) -> bool:
+        """Tell plugins of an event, and return whether all have dealt with it in time."""
+        try:
+            async with asyncio.timeout(EVENT_LIMIT_S):
+                await self._manager.fire_event(event, wait=True)
+        except TimeoutError:
+            return False
+        return True
+
+
+def _not_back(what: str) -> str:
+    return f"one has not come back from {what} within {EVENT_LIMIT_S:g} s"
 
 
 class _Auth:

@@ -61,6 +61,6 @@ class MembersResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
             forgotten = self._members.forget(gateway_id, who)
         except PresentMemberError as present:
             raise error.Conflict("it is in the tree: stop it first") from present
-        if forgotten is None:
+        if not forgotten:
             raise error.NotFound("no such member")
         return Message(code=Code.DELETED)

@@ -36,6 +36,8 @@ from tree_handler.rate_limit import RateLimit
 
 TOPIC = "$hedgerow/member/"
 ABSENT_TOPIC = "$hedgerow/absent/"
+FORGOTTEN_TOPIC = "$hedgerow/forgotten/"
+"""Beside the notice of an absence, which gateways of a release before know alone."""
 FILE_NAME = "members"
 _WITHOUT = "gateways of which the log tells nothing are known when they tell of themselves again"
 NOTED_AT_ONCE, NOTED_PER_S = 100, 1 / 60
@@ -164,6 +166,8 @@ class Members:
             self._record(entry, header, is_news=is_news)
         elif entry.topic.startswith(ABSENT_TOPIC):
             self._absence(AbsenceNotice.decode(entry.payload), header, is_news=is_news)
+        elif entry.topic.startswith(FORGOTTEN_TOPIC):
+            self.known.is_forgotten(AbsenceNotice.decode(entry.payload))
 
     def take_out(self, node: TreeNode, notice: AbsenceNotice, who: str) -> None:
         """Drop a gateway's record, and have all others drop it.
@@ -177,6 +181,21 @@ class Members:
         self.known.is_absent(notice)
         self.note(who, "member taken out", notice.id)
         node.publish(Entry(ABSENT_TOPIC + notice.id, notice.encode(), qos=1), control=True)
+
+    def forget(self, node: TreeNode, notice: AbsenceNotice, who: str) -> None:
+        """Drop a gateway's record as `take_out` does, and say that it will not come back.
+
+        Nobody tells of it as lost any more. One that does come back is a member again.
+
+        Args:
+            node: this gateway's.
+            notice: whose, and up to which one.
+            who: says so, for the audit trail.
+
+        """
+        self.take_out(node, notice, who)
+        self.known.is_forgotten(notice)
+        node.publish(Entry(FORGOTTEN_TOPIC + notice.id, notice.encode(), qos=1), control=True)
 
     def note(self, who: str, what: str, gateway_id: str) -> None:
         """Have a change of the fleet's members in the audit trail, as far as there are not many."""

@@ -10,7 +10,6 @@ from gateway.node.members.membership import Members
 from tree_handler.members.absence import AbsenceNotice
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.listed import ListedMember
-from tree_handler.members.member import MemberRecord
 from tree_handler.members.place import NONE
 
 _log = logging.getLogger(__name__)
@@ -53,30 +52,31 @@ class MemberRoll:
             for record in self.known
         ]
 
-    def forget(self, gateway_id: str, who: str) -> MemberRecord | None:
-        """Take a gateway out of the fleet's records that will not come back; all are told.
+    def forget(self, gateway_id: str, who: str) -> bool:
+        """Have all know that a gateway will not come back: its record goes, and its alert ends.
 
-        One that does come back is a member again.
+        The root may have taken it out already. One that does come back is a member again.
 
         Args:
             gateway_id: its id.
             who: says so.
 
         Returns:
-            Its record; None if there is none.
+            False if there is nothing to forget.
 
         Raises:
             PresentMemberError: it is in the tree.
 
         """
         record = self.known.get(gateway_id)
-        if record is None:
-            return None
+        notice = self.known.absence(gateway_id) if record is None else AbsenceNotice.of(record)
+        if notice is None or gateway_id in self.known.forgotten:
+            return False
         if gateway_id in self._present():
             raise PresentMemberError(gateway_id)
         _log.warning("%s is taken out of the fleet's records by %s", gateway_id, who)
-        self._members.take_out(self._node, AbsenceNotice.of(record), who)
-        return record
+        self._members.forget(self._node, notice, who)
+        return True
 
     def _present(self) -> set[str]:
         return {self._node.tree.identity.gateway_id, *self._node.locator.reached}

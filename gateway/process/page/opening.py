@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from gateway.process.page.log_lines import RecentLines
     from gateway.process.page.sensor_api import AddedTables
     from gateway.process.page.topic_tap import TopicTap
-    from gateway.sensors.catalogue import Workshop
     from gateway.sensors.sampler import Sampler
 
 
@@ -49,7 +48,6 @@ class PageSources:
         site: has the resources that are asked.
         sampler: reads the sensors.
         tables: of sensors that were added.
-        workshop: builds sensors.
         device_keys: makes and revokes keys.
         tap: has messages as they come.
         lines: of the log.
@@ -63,7 +61,6 @@ class PageSources:
     site: GatewaySite
     sampler: Sampler
     tables: AddedTables
-    workshop: Workshop
     device_keys: DeviceKeyDesk
     tap: TopicTap
     lines: RecentLines
@@ -76,7 +73,6 @@ class PageParts:
     Args:
         face: answers; an attribute too.
         topics: answers what is asked of topics.
-        sensors: answers what is asked of drivers.
         policies: by which both go.
         configuration: changes that.
 
@@ -86,13 +82,11 @@ class PageParts:
         self,
         face: PageFace,
         topics: TopicApi,
-        sensors: SensorApi,
         policies: PoliciesInUse,
         configuration: ConfigurationApi,
     ) -> None:
         self.face = face
         self._topics = topics
-        self._sensors = sensors
         self._policies = policies
         self._configuration = configuration
 
@@ -103,9 +97,8 @@ class PageParts:
         self.face.follow(files.policy, files.broker.passwords)
 
     def stop(self) -> None:
-        """Set no timer any more, and keep no thread."""
+        """Set no timer any more."""
         self._topics.stop()
-        self._sensors.close()
         self._configuration.stop()
 
 
@@ -155,7 +148,7 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
         sources.lines, sources.trail, policies, asker, settings.gateway.id, settings.file
     )
     state_dir = settings.gateway.state_dir
-    sensors = SensorApi(asker, sources.workshop, sources.tables)
+    sensors = SensorApi(asker, sources.tables)
     device_keys = DeviceKeyApi(sources.device_keys, policies)
     resources = SiteApi(asker, sources.sampler, ReadingHistory(), state_dir, site.take_out)
 
@@ -199,4 +192,4 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
     }
     counted = sources.broker.core.refusals.count
     face = PageFace(owner, door, handlers, AuditNotes(sources.trail, counted), may)
-    return PageParts(face, topics, sensors, policies, configuration)
+    return PageParts(face, topics, policies, configuration)

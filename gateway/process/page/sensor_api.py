@@ -17,13 +17,10 @@ from typing import Any, Final, Protocol
 from gateway.coap.sensors.roll import MAX_TABLE_BYTES
 from gateway.process.page.api_request import ApiRequest, Handlers
 from gateway.process.page.site_asker import JSON, SiteAsker, SiteQuestion
-from gateway.sensors.bounded_calls import BoundedCalls, DriverHangsError
-from gateway.sensors.catalogue import KINDS, Workshop, all_types, described, driver_of
-from gateway.sensors.declared import DescribedDriver
-from gateway.sensors.drivers import DriverError
+from gateway.sensors.catalogue import KINDS, all_types, described, driver_of
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.stock import SensorConflictError
-from gateway.sensors.trying import SensorTrials, TrialFailedError, TriedSensor
+from gateway.sensors.trying import SensorTrials, TrialFailedError, TrialLateError, TriedSensor
 from gateway.sensors.values import as_text
 from gateway.trust.policy.principal import Principal
 from gateway.web.api_error import ApiError
@@ -53,17 +50,14 @@ class SensorApi:
 
     Args:
         asker: asks ``/sensors``.
-        workshop: builds a sensor that is tried.
         tables: of sensors that were added.
 
     """
 
-    def __init__(self, asker: SiteAsker, workshop: Workshop, tables: AddedTables) -> None:
+    def __init__(self, asker: SiteAsker, tables: AddedTables) -> None:
         self._asker = asker
-        self._workshop = workshop
         self._tables = tables
         self._trials = SensorTrials()
-        self._calls = BoundedCalls()
 
     @property
     def handlers(self) -> Handlers:
@@ -78,10 +72,6 @@ class SensorApi:
             "remove_sensor": self.remove,
         }
 
-    def close(self) -> None:
-        """Let threads end that are not in a driver."""
-        self._calls.close()
-
     def may_add(self, visitor: Principal) -> bool:
         """Return whether a visitor may add sensors."""
         return self._asker.may(visitor, "POST", "sensors")
@@ -95,25 +85,27 @@ class SensorApi:
     async def drivers(self, asked: ApiRequest) -> Any:
         """List the drivers that there are; installed ones are not loaded for that."""
         self._check(asked.visitor)
-        return {"drivers": await self._come_of(_listed)}
+        return {"drivers": await asyncio.to_thread(_listed)}
 
     async def driver(self, asked: ApiRequest) -> Any:
         """Tell all keys of a driver."""
         self._check(asked.visitor)
-        found = await self._described(asked.names["type"])
-        return found.as_json()
+        return await self._described(asked.names["type"])
 
-    async def _described(self, kind: str) -> DescribedDriver:
-        found: DescribedDriver = await self._come_of(partial(_described, kind))
-        return found
-
-    async def _come_of(self, work: Any) -> Any:
+    async def _described(self, kind: str) -> Mapping[str, Any]:
         try:
-            return await self._calls.come_of(work)
-        except DriverHangsError as error:
-            raise ApiError(HTTPStatus.GATEWAY_TIMEOUT, f"type: {error}") from error
-        except DriverError as error:
-            raise ApiError(HTTPStatus.CONFLICT, f"type: {error}") from error
+            return await asyncio.to_thread(self._described_now, kind)
+        except TrialLateError as error:
+            raise ApiError(HTTPStatus.GATEWAY_TIMEOUT, _cut(f"type: {error}")) from error
+        except TrialFailedError as error:
+            raise ApiError(HTTPStatus.CONFLICT, _cut(f"type: {error}")) from error
+
+    def _described_now(self, kind: str) -> Mapping[str, Any]:
+        known = all_types()
+        if kind not in known:  # a class is not loaded because a browser names it
+            why = f"type: {kind[:64]!r} is none of {', '.join(known)}"
+            raise ApiError(HTTPStatus.CONFLICT, why)
+        return described(kind).as_json() if kind in KINDS else self._trials.described(kind)
 
     # -- one sensor ------------------------------------------------------------------------------
 
@@ -123,9 +115,10 @@ class SensorApi:
         table = _table(asked.body)
         if "name" not in table:
             driver = await self._described(table["type"])
-            if any(one.name == "name" and one.is_needed for one in driver.parameters):
+            keys = driver["parameters"]
+            if any(one["name"] == "name" and one["is_needed"] for one in keys):
                 table["name"] = _TRIED_NAME
-        tried = partial(self._trials.tried, self._workshop, table, is_afar=True)
+        tried = partial(self._trials.tried, None, table, is_afar=True)
         try:
             found = await asyncio.to_thread(tried)
         except SensorConfigError as error:
@@ -181,13 +174,6 @@ def _listed() -> Sequence[Mapping[str, Any]]:
         }
         for kind in all_types()
     ]
-
-
-def _described(kind: str) -> DescribedDriver:
-    known = all_types()
-    if kind not in known:  # a class is not loaded because a browser names it
-        raise DriverError(f"{kind[:64]!r} is none of {', '.join(known)}")
-    return described(kind)
 
 
 def _table(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -146,6 +146,7 @@ class AlertSources:
             dialled=self.attachment.neighbours.status()["addresses"],
             away=[missed for missed, by in fleet.told_by.items() if by == own.id],
             missing=fleet.lost,
+            forgotten=fleet.forgotten,
             sites=fleet.sites,
             above=fleet.above,
             failing=self.watched.failing,

@@ -18,7 +18,8 @@ from gateway.process.access import secure_files
 from gateway.process.access.secure_files import hold_over
 from gateway.process.configuration.config import ConfigError, GatewaySettings
 from gateway.process.running import state
-from gateway.sensors.catalogue import build_sensors
+from gateway.sensors.bounded_workshop import BoundedWorkshop
+from gateway.sensors.catalogue import Workshop
 from gateway.sensors.mqtt_form import JSON
 from gateway.sensors.options import SensorConfigError
 from light_dataclasses import dataclass
@@ -143,12 +144,12 @@ def _in_files(reading: ConfigReading[GatewaySettings]) -> Iterator[Fault]:
     if (tables := reading.sections["sensors"]) is not None:
         own, file = reading.sections["gateway"], reading.sections["file"]
         folder = (None if own is None else own.sensors_dir) or file.absolute().parent
-        faults = list(_sensor_faults(tables, folder))
+        build = BoundedWorkshop(Workshop(folder, JSON))
+        faults = list(_sensor_faults(tables, build))
         yield from faults
         home = reading.sections["home_assistant"]
         if not faults and own is not None and home is not None and home.discovery:
-            configured = build_sensors(tables, folder=folder, default_format=JSON)
-            yield from announcements.faults(state.announcing(own), configured)
+            yield from announcements.faults(state.announcing(own), build(tables))
 
 
 def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], object]]:
@@ -177,13 +178,13 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
         yield lambda: access_files.read(settings, lists)  # links too
 
 
-def _sensor_faults(tables: list[dict[str, Any]], folder: Path) -> Iterator[Fault]:
+def _sensor_faults(tables: list[dict[str, Any]], build: BoundedWorkshop) -> Iterator[Fault]:
     """Build the sensors without each key that is refused, so that the others are looked at."""
     left = [dict(table) for table in tables]
     refused = set[str]()
     for _ in range(sum(map(len, tables)) + len(tables) + 1):  # one of them goes in each round
         try:
-            build_sensors(left, folder=folder)
+            build(left)
         except SensorConfigError as error:
             table, _, key = error.key.partition(".")
             number = int(table.removeprefix("sensors[").removesuffix("]"))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.base.event_log.audit import FILE_NAME, AuditTrail
 from gateway.process.configuration.config import GatewaySettings
-from gateway.process.running import state
 from tree_handler.batch import Header, Row
 
 if TYPE_CHECKING:
@@ -113,7 +112,6 @@ class PagePart:
             site=site,
             sampler=readings.sampler,
             tables=readings,
-            workshop=state.workshop(own),
             device_keys=device_keys,
             tap=self._tap,
             lines=self._lines,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -18,8 +19,8 @@ from gateway.base.watched_tasks import WatchedTasks
 from gateway.broker.hooks import Demand
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.commands import REFUSED, Commands, not_vouched
-from gateway.sensors.bounded_calls import BoundedCalls, DriverHangsError
 from gateway.sensors.catalogue import ConfiguredSensor
+from gateway.sensors.driver_process import DriverHangsError
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError, ValueRefusedError
@@ -90,7 +91,6 @@ class Readings:
         self._wishes: Demand | None = None
         self._changing = asyncio.Lock()
         self._closing: set[asyncio.Future[None]] = set()
-        self._building = BoundedCalls()
         self.sampler = Sampler(self._publish)
         write = partial(set_in_turn, self.sampler)
         self._orders: dict[str, Callable[[str, bytes], None]] = {}
@@ -270,7 +270,6 @@ class Readings:
             await asyncio.gather(self._sampling, return_exceptions=True)
             self._close(self.sensors)
         await asyncio.gather(*self._closing, return_exceptions=True)
-        self._building.close()
         self.sampler.close()
 
     def _close(self, sensors: Iterable[Sensor]) -> list[asyncio.Future[None]]:
@@ -316,16 +315,23 @@ class Readings:
         """Tell somebody of the names of sensors that have gone, and of those that have come."""
         self._followers.append(follower)
 
-    def planned(self, tables: Sequence[Mapping[str, Any]]) -> tuple[SensorPlan, Announcements]:
-        """What a configuration that was read again makes of the sensors; `change` carries it out.
+    @asynccontextmanager
+    async def changing(
+        self, tables: Sequence[Mapping[str, Any]]
+    ) -> AsyncIterator[Callable[[], None]]:
+        """Make the sensors of a configuration that was read again; what it gives takes them over.
+
+        They are made in a thread, since a constructor is a driver's own code, which may wait.
+        Nobody else changes the sensors meanwhile.
 
         Raises:
-            SensorConfigError: a table is wrong.
+            SensorConfigError: a table is wrong, or its driver does not come back: all stays.
             ConfigError: a sensor can't be announced.
 
         """
-        plan = self._stock.configured(tables)
-        return plan, self._announce(plan.all)
+        async with self._changing:
+            plan = await asyncio.to_thread(self._stock.configured, tables)
+            yield partial(self._change, plan, self._announce(plan.all))
 
     async def add(self, table: Mapping[str, Any]) -> list[str]:
         """Have one more sensor, after a restart too.
@@ -392,18 +398,14 @@ class Readings:
         return [each for each in before if each not in left]
 
     async def _go_by_changed(self, make: Callable[[], SensorPlan]) -> SensorPlan:
-        """Have a plan made, keep what it adds, and go by it.
-
-        It is made in a thread, since a constructor is a driver's own code, which may wait or hang.
-        """
+        """Have a plan made, keep what it adds, and go by it; it is made as in `changing`."""
         try:
-            plan = await self._building.come_of(make)
+            plan = await asyncio.to_thread(make)
         except DriverHangsError as error:
-            raise SensorConflictError(str(error)) from error
+            raise SensorConflictError(error.why) from error
         self._announce(plan.all)  # what can't be announced is not kept
         await asyncio.to_thread(self._stock.write, plan)
-        plan = self._stock.rebased(plan)
-        self.change(plan, self._announce(plan.all))
+        self._change(plan, self._announce(plan.all))
         return plan
 
     def added_table(self, name: str) -> Mapping[str, Any]:
@@ -434,14 +436,8 @@ class Readings:
             for each in where
         ]
 
-    def change(self, plan: SensorPlan, announcements: Announcements) -> None:
-        """Go by a plan from now on: sensors that it has unchanged keep all that they have.
-
-        Args:
-            plan: of `planned`.
-            announcements: likewise.
-
-        """
+    def _change(self, plan: SensorPlan, announcements: Announcements) -> None:
+        """Go by a plan from now on: sensors that it has unchanged keep all that they have."""
         before = {each.sensor.name: each.sensor for each in self._stock.plan.all}
         after = {each.sensor.name: each.sensor for each in plan.all}
         gone = [name for name, sensor in before.items() if after.get(name) is not sensor]

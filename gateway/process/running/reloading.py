@@ -7,6 +7,7 @@ it within one turn of the event loop, so that nobody meets a gateway of two mind
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.node.links.node import TreeNode
@@ -55,9 +56,13 @@ async def reload(
     at_start_alone = list[str]()
     if read is not None:
         settings, at_start_alone = config_change.take_over(settings, read())
-    files = access_files.read(settings, lists := parts.revocations.lists)
-    change_sensors = state.planned(parts.readings, settings)
-    async with parts.attachment.changing(settings.tree) as change_neighbours:
+    async with AsyncExitStack() as stack:
+        # First, for drivers may take their time, and files are to be as they are in the end.
+        making = state.changing_sensors(parts.readings, settings)
+        change_sensors = await stack.enter_async_context(making)
+        files = access_files.read(settings, lists := parts.revocations.lists)
+        finding = parts.attachment.changing(settings.tree)
+        change_neighbours = await stack.enter_async_context(finding)
         if parts.revocations.lists is not lists:  # others came meanwhile
             files = access_files.with_lists(settings, files, parts.revocations.lists)
         parts.oscore.contexts = state.oscore_contexts(parts.oscore, files.oscore)

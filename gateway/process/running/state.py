@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Final
 
@@ -27,6 +27,7 @@ from gateway.process.configuration.config import ConfigError, GatewaySection, Ga
 from gateway.process.running.readings import Announce, Readings
 from gateway.process.state_folder.identity import next_boot_epoch
 from gateway.process.state_folder.life import GatewayLife, Renewals
+from gateway.sensors.bounded_workshop import BoundedWorkshop
 from gateway.sensors.catalogue import Workshop
 from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
@@ -69,9 +70,10 @@ def readings(
 
     """
     own = settings.gateway
-    stock = SensorStock(own.state_dir / STOCK, workshop(settings).build)
+    build = BoundedWorkshop(workshop(settings))
+    stock = SensorStock(own.state_dir / STOCK, build)
     try:
-        stock.take(stock.recalled(settings.sensors))
+        stock.take(stock.recalled(settings.sensors, build.at_start))
     except SensorConfigError as error:
         raise ConfigError(error.key, error.why) from error
     except StockError as error:
@@ -85,17 +87,22 @@ def announcer(settings: GatewaySettings) -> Announce:
     return partial(Announcements, settings.home_assistant, announcing(settings.gateway))
 
 
-def planned(readings: Readings, settings: GatewaySettings) -> Callable[[], None]:
-    """Return what takes over the sensors of a configuration that was read again.
+@asynccontextmanager
+async def changing_sensors(
+    readings: Readings, settings: GatewaySettings
+) -> AsyncIterator[Callable[[], None]]:
+    """Have what takes over the sensors of a configuration that was read again; see `Readings`.
 
     Raises:
         ConfigError: one of them is not usable.
 
     """
-    try:
-        return partial(readings.change, *readings.planned(settings.sensors))
-    except SensorConfigError as error:
-        raise ConfigError(error.key, error.why) from error
+    async with AsyncExitStack() as stack:
+        try:
+            change = await stack.enter_async_context(readings.changing(settings.sensors))
+        except SensorConfigError as error:
+            raise ConfigError(error.key, error.why) from error
+        yield change
 
 
 def announcing(own: GatewaySection) -> AnnouncingGateway:

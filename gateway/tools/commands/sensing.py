@@ -16,7 +16,7 @@ from gateway.base.printable import printable
 from gateway.base.toml import edited
 from gateway.base.toml.edited import EditError, KeyChange
 from gateway.process.configuration import config
-from gateway.sensors.catalogue import Workshop, all_types, described
+from gateway.sensors.catalogue import all_types, described
 from gateway.sensors.declared import DescribedDriver
 from gateway.sensors.drivers import DriverError
 from gateway.sensors.options import SensorConfigError
@@ -45,7 +45,7 @@ def here(options: argparse.Namespace, file: Path | None) -> int:
     given = sensors.table(pairs) if pairs else {}
     table = {"type": kind, **({"name": "try"} if _needs_name(kind, folder) else {}), **given}
     try:
-        found = SensorTrials().tried(Workshop(folder), table, limit_s=options.timeout)
+        found = SensorTrials().tried(folder, table, limit_s=options.timeout)
     except SensorConfigError as error:
         raise WrongUseError(f"{error.key.partition('.')[2] or kind}: {error.why}") from error
     except TrialFailedError as error:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
+from tree_handler.members import hierarchy
 from tree_handler.members.absence import AbsenceNotice
 from tree_handler.members.hierarchy import Hierarchy, MemberRecord, Membership
 from tree_handler.members.place import Place
@@ -466,3 +467,40 @@ def test_a_record_carries_a_digest_and_one_of_an_earlier_version_has_none() -> N
 def test_a_digest_that_is_none_or_too_long_is_refused(offers: object) -> None:
     with pytest.raises(ProtocolError, match="member offers"):
         member("gw-1", offers=offers)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_one_that_will_not_come_back_is_forgotten_in_whatever_order_that_is_heard(
+    order: tuple[int, ...],
+) -> None:
+    members = Membership()
+    members.suspect(frozenset({"gw-a"}))
+    notice = AbsenceNotice("gw-a", 1, 1)
+    news = (
+        lambda: members.update(member("gw-a")),
+        lambda: members.is_said_absent(notice),
+        lambda: members.is_forgotten(notice),
+    )
+    for one in order:
+        news[one]()
+    assert members.forgotten == {"gw-a"}
+    assert members.absence("gw-a") == notice
+    members.update(member("gw-a", version=2))
+    assert members.forgotten == frozenset()
+    assert members.absence("gw-a") is None
+    members.is_forgotten(notice)
+    members.is_said_absent(AbsenceNotice("gw-a", 1, 2))
+    assert members.forgotten == frozenset(), "it was away again, and nobody has said more"
+
+
+def test_who_changes_is_told_of_one_that_is_forgotten_and_a_bound_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hierarchy, "MAX_MEMBERS", 3)
+    members, told = Membership(), list[int]()
+    members.listen(lambda: told.append(len(members.forgotten)))
+    for number in range(5):
+        members.is_forgotten(AbsenceNotice(f"gw-{number}", 1, 1))
+        members.is_forgotten(AbsenceNotice(f"gw-{number}", 1, 1))
+    assert told == [1, 2, 3, 3, 3]
+    assert members.forgotten == {"gw-2", "gw-3", "gw-4"}

@@ -12,6 +12,7 @@ from fleet_gateway import Fleet, FleetGateway, until
 from ports import free_port
 
 from alerts.desk import AlertNotFoundError
+from gateway.node.members.roll import MemberRoll
 
 ALERTS = """
 [alerts]
@@ -82,6 +83,29 @@ async def test_the_alert_of_a_gateway_that_will_not_come_back_is_closed(fleet: F
     assert told(a) == set()
     with pytest.raises(AlertNotFoundError, match="gw-b"):
         await watch.order(json.dumps({"do": "close", "alert": alert}).encode(), "key:alice")
+
+
+@pytest.mark.slow
+async def test_the_alert_of_a_gateway_that_is_forgotten_ends_wherever_that_is_said(
+    fleet: Fleet,
+) -> None:
+    a, b, c = (fleet.gateway(f"gw-{name}", tls=False) for name in "abc")
+    for one in (a, b, c):
+        one.access, one.plain_port = ALERTS, free_port()
+    for one, capability in ((a, 30.0), (b, 10.0), (c, 10.0)):
+        others = [] if one is a else [f"127.0.0.1:{a.plain_port}"]
+        await one.start(neighbours=others, capability=capability, hello_s=0.2, member_timeout_s=3.0)
+    await until(lambda: known(a) == 3)
+    await b.stop()
+    await until(lambda: ("gateway-away", "gw-b") in told(a) and known(a) == known(c) == 2)
+    roll = MemberRoll(c.process.parts.members, c.process.parts.node)
+    assert roll.forget("gw-b", "key:alice")
+    assert not roll.forget("gw-b", "key:alice"), "nothing is left to forget"
+    assert not roll.forget("gw-never", "key:alice")
+    await until(lambda: not told(a))
+    assert [one["gateway"] for one in alerts(a)["cleared"]] == ["gw-b"]
+    await b.start(neighbours=[f"127.0.0.1:{a.plain_port}"], capability=10.0, hello_s=0.2)
+    await until(lambda: known(a) == known(c) == 3)
 
 
 async def test_who_has_no_link_says_that_alone(fleet: Fleet) -> None:

@@ -46,6 +46,12 @@ class Seen:
         self.members.is_absent(AbsenceNotice(name, 1, 0))
         self.members.suspect(self.members.suspects - {name})
 
+    def forgets(self, name: str) -> None:
+        notice = AbsenceNotice(name, 1, 0)
+        self.members.is_said_absent(notice)
+        self.members.is_forgotten(notice)
+        self.members.suspect(self.members.suspects - {name})
+
     @property
     def told_by(self) -> dict[str, str | None]:
         return dict(self.lost.look().told_by)
@@ -91,3 +97,24 @@ def test_while_nothing_changes_nothing_is_computed_anew() -> None:
     seen = Seen()
     seen.loses("gw-leaf")
     assert seen.lost.look() is seen.lost.look()
+
+
+def test_one_that_will_not_come_back_is_lost_no_more_whenever_that_is_said() -> None:
+    for taken_out in (True, False):
+        seen = Seen()
+        seen.loses("gw-leaf")
+        if taken_out:
+            seen.takes_out("gw-leaf")
+        seen.forgets("gw-leaf")
+        look = seen.lost.look()
+        assert (look.lost, look.told_by, look.forgotten) == (frozenset(), {}, {"gw-leaf"})
+
+
+def test_one_that_comes_back_all_the_same_can_be_lost_again() -> None:
+    seen = Seen()
+    seen.loses("gw-leaf")
+    seen.forgets("gw-leaf")
+    seen.members.update(record("gw-leaf", 1, epoch=2))
+    assert seen.lost.look().forgotten == frozenset()
+    seen.loses("gw-leaf")
+    assert seen.told_by == {"gw-leaf": "gw-head"}

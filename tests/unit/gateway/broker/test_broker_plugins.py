@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from amqtt.plugins.authentication import Argon2Hasher
 from amqtt.plugins.base import BaseAuthPlugin, BasePlugin, BaseTopicPlugin
 from mqtt_peer import LIMIT_S, Bench, Peer
 
+from gateway.broker.access import amqtt_plugins
 from gateway.broker.access.passwords import Passwords
 from gateway.broker.access.plugins import PluginConfigError
 from gateway.broker.limits import Limits
@@ -102,6 +103,38 @@ class Broken(BaseTopicPlugin):
         self, *, session: Any = None, topic: Any = None, action: Any = None
     ) -> bool:
         raise RuntimeError("no database")
+
+
+class Stuck(BaseAuthPlugin):
+    """Never comes back from some of what it is told or asked."""
+
+    at: ClassVar[set[str]] = set()
+
+    async def _at(self, what: str) -> None:
+        if what in self.at:
+            await asyncio.Event().wait()
+
+    async def authenticate(self, *, session: Any) -> bool:
+        await self._at("authenticate")
+        return True
+
+    async def on_broker_pre_start(self) -> None:
+        await self._at("pre start")
+
+    async def on_broker_post_start(self) -> None:
+        await self._at("post start")
+
+    async def on_broker_client_connected(self, *, client_id: str, client_session: Any) -> None:
+        await self._at("connected")
+
+    async def on_broker_pre_shutdown(self) -> None:
+        await self._at("pre shutdown")
+
+    async def on_broker_post_shutdown(self) -> None:
+        await self._at("post shutdown")
+
+    async def close(self) -> None:
+        await self._at("close")
 
 
 class Particular(BasePlugin[Any]):
@@ -382,3 +415,49 @@ async def test_a_plugin_that_can_t_be_used_is_named_in_one_line(
     with pytest.raises(PluginConfigError, match=why) as caught:
         await Bench(plugins={name: options}).start()
     assert "\n" not in str(caught.value)
+
+
+# -- plugins that never come back ------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(amqtt_plugins, "EVENT_LIMIT_S", 0.1)
+    yield
+    Stuck.at.clear()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_a_plugin_that_hangs_at_the_start_is_told_of_in_one_line() -> None:
+    Stuck.at.add("pre start")
+    with pytest.raises(PluginConfigError, match=r"not come back from broker_pre_start within 0\.1"):
+        await Bench(plugins={f"{HERE}.Stuck": {}}).start()
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize(
+    "at", ["post start", "connected", "pre shutdown", "post shutdown", "close"]
+)
+async def test_one_that_hangs_later_keeps_neither_clients_nor_the_end_waiting(
+    at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Stuck.at.add(at)
+    bench = Bench(plugins={f"{HERE}.Stuck": {}}, anonymous=True)
+    async with asyncio.timeout(LIMIT_S):
+        await bench.start()
+        await bench.connect("x")
+        await bench.stop()
+    assert "not come back" in caplog.text
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_who_waits_for_a_plugin_that_never_decides_is_closed_in_the_time_of_a_connect() -> (
+    None
+):
+    Stuck.at.add("authenticate")
+    bench = Bench(plugins={f"{HERE}.Stuck": {}}, anonymous=True, limits=Limits(connect_s=0.3))
+    await bench.start()
+    async with asyncio.timeout(LIMIT_S):
+        assert await (await bench.open()).connect("x") != 0
+        await bench.stop()
+    assert bench.counts["connection without CONNECT"] == 1

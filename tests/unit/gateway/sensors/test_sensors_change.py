@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
 import gpiozero
+import psutil
 import pytest
 from aiocoap.numbers.codes import Code
 from fleet_gateway import Fleet, FleetGateway, until
@@ -21,10 +24,13 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.peers import UdpPeers, session_peer
 from gateway.coap_client import CoapClient, Response
+from gateway.process.running import configuration_faults
+from gateway.sensors import bounded_calls, bounded_workshop, driver_process, drivers
+from gateway.sensors.bounded_workshop import BoundedWorkshop
 from gateway.sensors.catalogue import Workshop
 from gateway.sensors.gpio import OutputPin
 from gateway.sensors.options import SensorConfigError
-from gateway.sensors.stock import MAX_ADDED, SensorConflictError, SensorStock
+from gateway.sensors.stock import MAX_ADDED, SensorConflictError, SensorPlan, SensorStock
 from gateway.tools import cli
 from gateway.tools.commands import sensors as command
 from gateway.tools.commands.errors import WrongUseError
@@ -164,6 +170,164 @@ async def test_a_reload_with_a_wrong_sensor_changes_nothing(
     assert "nothing is read again: sensors[1]: name: 'Wrong'" in caplog.text
 
 
+# -- drivers that hang when they are made ----------------------------------------------------------
+
+OWN = """
+import os
+import pathlib
+import time
+
+from gateway.sensors.sensor import Sensor
+
+HERE = pathlib.Path(__file__).parent
+
+
+class Own(Sensor):
+    def __init__(self, name, *, does="", **options):
+        super().__init__(name, **options)
+        (HERE / f"made-{name}-{os.getpid()}").touch()
+        here = "in a process of its own" if "driver_child" in " ".join(ARGUMENTS) else "here"
+        while does in ("hang", f"hang {here}"):
+            time.sleep(0.01)
+            if (HERE / "let-go").exists():
+                raise OSError("it was let go")
+
+    def read(self):
+        return 21.5
+
+
+ARGUMENTS = pathlib.Path("/proc/self/cmdline").read_text().split("\\0")
+"""
+OWN_TABLE = '[[sensors]]\ntype = "own_change:Own"\nname = "{}"\n{}\n'
+
+
+@pytest.fixture
+def own(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+    """A gateway with a driver of its own beside its configuration, and little patience."""
+    folder = place.gateway.folder
+    (folder / "own_change.py").write_text(OWN)
+    folder.chmod(0o755)
+    build = place.gateway.process.parts.readings._stock._build
+    assert isinstance(build, BoundedWorkshop)
+    build._limit_s = build._calls._limit_s = 0.5
+    yield place
+    (folder / "let-go").touch()
+
+
+def hanging() -> list[threading.Thread]:
+    return [one for one in threading.enumerate() if one.name == "driver made"]
+
+
+async def test_a_driver_that_hangs_at_a_reload_is_killed_and_the_sensors_before_it_stay(
+    own: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    kept = SWITCH.format("kept", "")
+    await own.reload(kept + OWN_TABLE.format("soil", "interval_s = 5"))
+    before = own.gateway.process.parts.readings.sensors
+    for _ in range(3):
+        wrong = OWN_TABLE.format("soil", 'does = "hang"')
+        reloading = asyncio.create_task(own.reload(kept + wrong))
+        while not list(own.gateway.folder.glob("made-soil-*")):
+            await asyncio.sleep(0.01)
+        assert (await own.ask("PUT", "/sensors/kept", payload=b"1")).ok, "it answers meanwhile"
+        await reloading
+        said = "nothing is read again: sensors[1]: the driver has not come back within 0.5 s"
+        assert said in caplog.text
+        assert own.gateway.process.parts.readings.sensors == before
+        caplog.clear()
+    assert not hanging()
+    assert not psutil.Process().children()
+    await own.reload(kept + OWN_TABLE.format("soil", "interval_s = 7"))
+    assert {one.name: one.interval_s for one in own.gateway.process.parts.readings.sensors} == {
+        "kept": 10,
+        "soil": 7,
+    }
+
+
+async def test_one_that_hangs_the_second_time_alone_is_left_in_its_thread_and_few_may(
+    own: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = OWN_TABLE.format("soil", 'does = "hang here"')
+    for _ in range(bounded_calls.MOST):
+        await own.reload(wrong)
+        assert "sensors[0]: the driver has not come back within 0.5 s" in caplog.text
+        caplog.clear()
+    assert len(hanging()) == bounded_calls.MOST
+    await own.reload(wrong)
+    assert "other drivers are called, or hang" in caplog.text
+    await own.reload(SWITCH.format("comes", ""))
+    assert await own.names() == {"comes": False}
+
+
+async def test_what_ships_is_made_without_a_process(
+    own: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(driver_process.subprocess, "Popen", started)
+    await own.reload(SWITCH.format("comes", "") + '[[sensors]]\ntype = "host"\n')
+    assert "comes" in await own.names()
+
+
+async def test_without_room_for_a_process_a_driver_is_made_all_the_same(
+    own: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(driver_process.subprocess, "Popen", fails)
+    await own.reload(OWN_TABLE.format("soil", ""))
+    assert await own.names() == {"soil": False}
+    assert "no process can be started: Cannot allocate memory" in caplog.text
+
+
+async def test_a_sensor_that_is_added_while_a_reload_makes_others_is_there_in_the_end(
+    own: Place,
+) -> None:
+    reloading = asyncio.create_task(own.reload(OWN_TABLE.format("soil", "")))
+    while not list(own.gateway.folder.glob("made-soil-*")):
+        await asyncio.sleep(0.01)
+    assert (await own.ask("POST", "/sensors", {"type": "switch", "name": "pump"})).ok
+    await reloading
+    assert await own.names() == {"soil": False, "pump": True}
+    await own.gateway.stop()
+    await own.gateway.start()
+    assert await own.names() == {"soil": False, "pump": True}
+
+
+def test_a_start_with_a_driver_that_hangs_names_it_and_leaves_out_one_that_was_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "own_change.py").write_text(OWN)
+    tmp_path.chmod(0o755)
+    build = BoundedWorkshop(Workshop(tmp_path), limit_s=0.5)
+    one = SensorStock(tmp_path / "sensors.json", build)
+    table = {"type": "own_change:Own", "name": "soil", "does": "hang"}
+    with pytest.raises(SensorConfigError, match=r"sensors\[1\]: the driver has not come back"):
+        one.recalled([switch("a"), table], build.at_start)
+    one.write(SensorPlan(tables=[{"type": "own", "name": "soil", "does": "hang"}, switch("b")]))
+    points = EntryPoints([EntryPoint("own", "own_change:Own", drivers.ENTRY_POINTS)])
+    monkeypatch.setattr(drivers, "_entry_points", lambda: points)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    one.take(one.recalled([switch("a")], build.at_start))
+    assert names(one) == ["a", "b"]
+    assert "an added sensor is left out: sensors[0]: the driver has not come back" in caplog.text
+    (tmp_path / "let-go").touch()
+
+
+def test_a_check_of_a_configuration_names_a_driver_that_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_change.py").write_text(OWN)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(bounded_workshop.BoundedWorkshop.__init__, "__defaults__", (0.5,))
+    text = SWITCH.format("a", "") + OWN_TABLE.format("soil", 'does = "hang"')
+    found = configuration_faults.in_words(text.encode(), tmp_path / "gateway.toml")
+    assert "sensors[1]: the driver has not come back within 0.5 s" in found
+    assert not hanging()
+
+
 async def test_what_is_added_over_coap_is_there_at_once_and_after_a_restart(place: Place) -> None:
     table = {"type": "switch", "name": "pump", "attributes": {"position": "cellar"}}
     answer = await place.ask("POST", "/sensors", table)
@@ -273,13 +437,13 @@ def switch(name: str, **more: object) -> dict[str, object]:
 
 def test_the_configuration_wins_and_what_was_added_comes_back(tmp_path: Path) -> None:
     first = stock(tmp_path)
-    first.take(first.recalled([]))
+    first.take(first.recalled([], Workshop().build))
     plan = first.with_added(switch("a"))
     first.write(plan)
     first.take(plan)
     added = first.plan.added[0]
     again = stock(tmp_path)
-    again.take(again.recalled([switch("a", interval_s=3)]))
+    again.take(again.recalled([switch("a", interval_s=3)], Workshop().build))
     assert [each.sensor.interval_s for each in again.plan.all] == [3]
     again.take(again.configured([switch("b")]))
     assert names(again) == ["b", "a"]
@@ -308,7 +472,7 @@ def test_no_more_are_added_than_the_file_is_to_hold(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"[]", b'{"sensors": [1]}', b"\xff"])
 def test_a_damaged_file_is_set_aside_as_it_was(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "sensors.json").write_bytes(damage)
-    assert not stock(tmp_path).recalled([]).added
+    assert not stock(tmp_path).recalled([], Workshop().build).added
     assert (tmp_path / "sensors.json.damaged-1").read_bytes() == damage
 
 

@@ -7,22 +7,22 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
-from gateway.sensors.catalogue import Workshop
 from gateway.sensors.options import SensorConfigError
-from gateway.sensors.trying import SensorTrials, TrialFailedError, TriedSensor
+from gateway.sensors.trying import SensorTrials, TrialFailedError, TrialLateError, TriedSensor
 from gateway.tools import cli
 
 OWN = """
 import asyncio
+import os
+import pathlib
+import subprocess
 import sys
-import threading
 import time
 
 from gateway.sensors.sensor import Sensor
-
-let_go = threading.Event()
 
 
 class Own(Sensor):
@@ -33,12 +33,28 @@ class Own(Sensor):
         super().__init__(name, **options)
         self.does = does
         if does == "hang at once":
-            let_go.wait(60)
+            time.sleep(3600)
 
     def read(self):
         match self.does:
             case "hang":
-                let_go.wait(60)
+                time.sleep(3600)
+            case "hang with a child":
+                child = subprocess.Popen(["sleep", "3600"])
+                pathlib.Path(__file__).with_name(f"child-{child.pid}").touch()
+                time.sleep(3600)
+            case "end the process":
+                os._exit(7)
+            case "be killed":
+                os.kill(os.getpid(), 9)
+            case "talk nonsense":
+                for number in range(3, 32):
+                    try:
+                        os.write(number, b"\\xc1" * 100)
+                    except OSError:
+                        pass
+            case "print":
+                print("I am a driver", flush=True)
             case "raise":
                 raise OSError("no answer on the bus")
             case "exit":
@@ -63,10 +79,10 @@ class Own(Sensor):
 
 
 @pytest.fixture
-def workshop(tmp_path: Path) -> Workshop:
+def folder(tmp_path: Path) -> Path:
     (tmp_path / "own_tried.py").write_text(OWN)
     tmp_path.chmod(0o755)
-    return Workshop(tmp_path)
+    return tmp_path
 
 
 def table(does: str) -> dict[str, object]:
@@ -84,9 +100,9 @@ def table(does: str) -> dict[str, object]:
     ],
 )
 def test_what_it_reads_or_what_keeps_it_from_that(
-    workshop: Workshop, does: str, found: list[TriedSensor]
+    folder: Path, does: str, found: list[TriedSensor]
 ) -> None:
-    came = SensorTrials().tried(workshop, table(does))
+    came = SensorTrials().tried(folder, table(does))
     if does == "nothing":
         assert came[0].value is None
         assert "None" in came[0].why
@@ -94,45 +110,81 @@ def test_what_it_reads_or_what_keeps_it_from_that(
         assert came == found
 
 
-def test_a_driver_that_ends_the_process_ends_its_trial(workshop: Workshop) -> None:
-    with pytest.raises(TrialFailedError, match="SystemExit"):
-        SensorTrials().tried(workshop, table("exit"))
+@pytest.mark.parametrize("does", ["hang", "hang at once", "hang with a child"])
+def test_one_that_hangs_is_killed_with_all_that_it_has_started_and_the_next_is_tried(
+    folder: Path, does: str
+) -> None:
+    trials = SensorTrials(most=1)
+    for _ in range(3):
+        with pytest.raises(TrialLateError, match=r"within 0\.2 s"):
+            trials.tried(folder, table(does), limit_s=0.2)
+    assert trials.tried(folder, table("read"))
+    assert not psutil.Process().children(recursive=True)
+    for file in folder.glob("child-*"):
+        assert is_over(int(file.name.removeprefix("child-")))
 
 
-@pytest.mark.parametrize("does", ["hang", "hang at once"])
-def test_one_that_hangs_is_left_alone_and_few_may(workshop: Workshop, does: str) -> None:
-    trials = SensorTrials(most=2)
-    for _ in range(2):
-        with pytest.raises(TrialFailedError, match=r"within 0\.2 s"):
-            trials.tried(workshop, table(does), limit_s=0.2)
-    with pytest.raises(TrialFailedError, match="others are tried, or hang"):
-        trials.tried(workshop, table("read"))
-    hanging = [one for one in threading.enumerate() if one.name == "sensor trial"]
-    assert hanging
-    assert all(one.daemon for one in hanging)
-    import own_tried  # type: ignore[import-not-found]  # found behind all that is installed
+def is_over(pid: int) -> bool:
+    """Whether a process has ended, or is about to be reaped by its new parent."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
-    own_tried.let_go.set()
-    end_s = time.monotonic() + 60
-    while time.monotonic() < end_s:
+
+def test_while_one_is_tried_few_others_may_be(folder: Path) -> None:
+    trials = SensorTrials(most=1)
+    late: list[Exception] = []
+
+    def hang() -> None:
         try:
-            assert trials.tried(workshop, table("read"))
-            return
-        except TrialFailedError:  # its thread has not come back yet
-            time.sleep(0.01)
-    pytest.fail("no room came back")
+            trials.tried(folder, table("hang"), limit_s=5)
+        except TrialLateError as error:
+            late.append(error)
+
+    hanging = threading.Thread(target=hang)
+    hanging.start()
+    end_s = time.monotonic() + 60
+    while not psutil.Process().children() and time.monotonic() < end_s:
+        time.sleep(0.01)
+    with pytest.raises(TrialLateError, match="others are tried, or hang"):
+        trials.tried(folder, table("read"))
+    hanging.join()
+    assert late
+    assert trials.tried(folder, table("read"))
 
 
-def test_a_table_that_is_wrong_is_told_by_its_key(workshop: Workshop) -> None:
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ("exit", "SystemExit"),
+        ("end the process", "has ended its process, with code 7"),
+        ("be killed", "has ended its process, with signal 9"),
+        ("talk nonsense", "its process says what makes no sense"),
+    ],
+)
+def test_whatever_becomes_of_its_process_is_told_in_words(
+    folder: Path, does: str, why: str
+) -> None:
+    with pytest.raises(TrialFailedError, match=why):
+        SensorTrials().tried(folder, table(does))
+
+
+def test_what_it_prints_is_no_answer(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert SensorTrials().tried(folder, table("print")) == [TriedSensor("own", 21.5, "Cel", "good")]
+    assert "I am a driver" in capfd.readouterr().err
+
+
+def test_a_table_that_is_wrong_is_told_by_its_key(folder: Path) -> None:
     with pytest.raises(SensorConfigError, match="pin: 99"):
-        SensorTrials().tried(workshop, {"type": "gpio-in", "name": "a", "pin": 99})
+        SensorTrials().tried(folder, {"type": "gpio-in", "name": "a", "pin": 99})
     with pytest.raises(SensorConfigError, match="only the configuration may name a class"):
-        SensorTrials().tried(workshop, table("read"), is_afar=True)
+        SensorTrials().tried(folder, table("read"), is_afar=True)
 
 
 def test_of_one_whose_readings_come_by_themselves_that_is_said() -> None:
     made = {"type": "mqtt", "name": "door", "topic": "zigbee2mqtt/door"}
-    (found,) = SensorTrials().tried(Workshop(), made)
+    (found,) = SensorTrials().tried(None, made)
     assert found.value is None
     assert "zigbee2mqtt/door" in found.why
 
