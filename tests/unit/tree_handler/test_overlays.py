@@ -274,6 +274,11 @@ def test_a_field_out_of_bounds_is_refused(fields: object) -> None:
         overlay_wire.decode(msgpack.packb(fields))
 
 
+def test_an_overlay_may_be_told_64_bpdus_at_once() -> None:
+    (item,) = overlay_wire.decode(msgpack.packb([1, bytes(8), 1, 1, [b""] * 64]))
+    assert len(item.bpdus) == 64
+
+
 def test_news_of_an_overlay_that_is_not_run_here_are_counted() -> None:
     wires = Wires.of("gw-a", "gw-b")
     a = wires.gateways["gw-a"]
