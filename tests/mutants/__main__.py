@@ -2,12 +2,14 @@
 
     python tests/mutants --seed 7 --count 100            a hundred modules, drawn by their lines
     python tests/mutants --seed 7 --count 100 --at 31    only the 31st of them
+    python tests/mutants --seed 7 --count 100 --at 1-10  the first ten: a draw in slices
     python tests/mutants --seed 7 --only tree_handler    modules below that folder
 
 Each change is made in a copy of what is committed; the working tree is never touched. A change is
-noticed when a test fails that passes without it, or when tests go on for ever that end in time
-without it. The tests of a change end at the first failure, or when --seconds-each are over. Exit
-code 1 where fewer than --at-least of a hundred were noticed.
+noticed when a test fails with it twice and passes without it in between, so that one which fails
+now and then notices nothing; or when tests go on that end without it in half the time. The tests of
+a change end at the first failure, or when --seconds-each are over. Exit code 1 where fewer than
+--at-least of a hundred were noticed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from draw import PACKAGES, Mutant, drawn
 from importers import importers_of, read_sources, test_files_for
+from summary import first_failed
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES_AT_FIRST = 4
@@ -70,26 +74,33 @@ class Copy:
 
     def outcome(self, mutant: Mutant, seconds: float) -> Outcome:
         """Run the tests that import the module until one notices or the time is over."""
-        source = self._sources[mutant.module]
+        text = mutant.change.applied_to(self._sources[mutant.module])
         files = test_files_for(mutant.module, self._sources, self._importers)
         until = time.monotonic() + seconds
         tried = 0
         blind: set[str] = set()
         while tried < len(files) and (left := until - time.monotonic()) > 0:
             some = files[tried : tried + (FILES_AT_ONCE if tried else FILES_AT_FIRST)]
-            with self._changed(mutant.module, mutant.change.applied_to(source)):
+            with self._changed(mutant.module, text):
                 failed = self._first_failure(some, blind, left)
             if failed is None:
                 tried += len(some)
             elif failed == OUT_OF_TIME:
-                # Only what takes longer than without the change has noticed it.
-                noticed = self._first_failure(some, blind, left) is None
+                # Only what takes much longer than without the change has noticed it.
+                noticed = self._first_failure(some, blind, left / 2) is None
                 return Outcome(f"{some[0]} (no end)" if noticed else None, tried, len(files))
-            elif self._first_failure([failed], set(), seconds) is None:
+            elif self._is_noticed_by(failed, mutant.module, text, seconds):
                 return Outcome(failed, tried + 1, len(files))
-            else:  # it fails without the change, too
+            else:
                 blind.add(failed)
         return Outcome(None, tried, len(files))
+
+    def _is_noticed_by(self, test: str, module: str, text: str, seconds: float) -> bool:
+        """Return whether a test that failed passes without the change, and fails with it again."""
+        if self._first_failure([test], set(), seconds) is not None:
+            return False
+        with self._changed(module, text):
+            return self._first_failure([test], set(), seconds) is not None
 
     @contextmanager
     def _changed(self, module: str, text: str) -> Iterator[None]:
@@ -124,10 +135,7 @@ class Copy:
                 return OUT_OF_TIME
         if running.returncode in (0, 5):  # all passed, or none was there to run
             return None
-        for line in output.splitlines():
-            if line.startswith(("FAILED ", "ERROR ")):
-                return line.split()[1]
-        return tests[0]
+        return first_failed(output) or tests[0]
 
 
 def main() -> int:
@@ -135,7 +143,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python tests/mutants", description=__doc__)
     parser.add_argument("--seed", type=int, required=True, help="of what is drawn")
     parser.add_argument("--count", type=int, default=100, help="how many modules (default 100)")
-    parser.add_argument("--at", type=int, help="only the one with this number")
+    parser.add_argument("--at", type=_span, help="only the one with this number, or FIRST-LAST")
     parser.add_argument("--only", default="", metavar="FOLDER", help="modules below it")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="tried at a time")
     parser.add_argument("--seconds-each", type=float, default=300.0, help="bound for one change")
@@ -146,13 +154,18 @@ def main() -> int:
     sources = read_sources(archive)
     mutants = drawn(asked.seed, asked.count, sources, asked.only)
     if asked.at is not None:
-        mutants = [mutant for mutant in mutants if mutant.number == asked.at]
+        mutants = [mutant for mutant in mutants if mutant.number in asked.at]
     if asked.list:
         print(*mutants, sep="\n")
         return 0
     noticed = _try_all(mutants, archive, asked.jobs, asked.seconds_each)
     print(f"{noticed} of {len(mutants)} noticed")
     return 0 if noticed * 100 >= asked.at_least * len(mutants) else 1
+
+
+def _span(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
 
 
 def _try_all(mutants: list[Mutant], archive: bytes, jobs: int, seconds: float) -> int:
@@ -175,8 +188,9 @@ def _try_all(mutants: list[Mutant], archive: bytes, jobs: int, seconds: float) -
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as name:
         folders = [Path(name) / str(number) for number in range(min(jobs, len(mutants)))]
-        for folder in folders:
-            _unpack(archive, folder)
+        _unpack(archive, folders[0])
+        for folder in folders[1:]:
+            shutil.copytree(folders[0], folder, symlinks=True)
         threads = [threading.Thread(target=work, args=(folder,)) for folder in folders]
         for thread in threads:
             thread.start()

@@ -12,6 +12,8 @@ from pathlib import Path
 WITH_PROCESSES = ("tests/conformance", "tests/system", "tests/interop", "tests/limits")
 """Folders whose tests start the whole gateway, which imports what their files do not."""
 
+_NEAREST = 8
+"""So many of the nearest come before those that are named after the module."""
 _WORDS = re.compile(r"[a-z0-9]+")
 
 
@@ -21,7 +23,9 @@ def test_files_for(
     """Return the paths of the test files that import a module, by the number of imports between.
 
     Of those that are as near units come first, as they take the least time, and before the others
-    those whose names have most words of the module's path.
+    those whose names have most words of the module's path; so it is with those of whole gateways.
+    Behind the nearest come those that are named after the module, wherever they are: what a command
+    does is seen by the tests of its process.
 
     Args:
         module: path of the module, from the root of the project.
@@ -44,9 +48,17 @@ def test_files_for(
         found += filter(_is_test_file, nearer)
         at_this_distance = [path for path in nearer if not _is_test_file(path)]
     for folder in WITH_PROCESSES:
-        of_folder = (path for path in sorted(paths) if path.startswith(folder + "/"))
-        found += (path for path in of_folder if _is_test_file(path) and path not in seen)
-    return found
+        of_folder = (path for path in paths if path.startswith(folder + "/"))
+        found += sorted(
+            (path for path in of_folder if _is_test_file(path) and path not in seen),
+            key=lambda path: (-_words_shared(path, module), path),
+        )
+    nearest, others = found[:_NEAREST], found[_NEAREST:]
+    return nearest + sorted(others, key=lambda path: not _is_named_after(path, module))
+
+
+def _is_named_after(path: str, module: str) -> bool:
+    return set(_WORDS.findall(Path(module).stem)) <= set(_WORDS.findall(Path(path).stem))
 
 
 def _words_shared(path: str, module: str) -> int:

@@ -12,6 +12,7 @@ sys.path.append(str(Path(__file__).parents[1] / "mutants"))
 changes = importlib.import_module("changes")
 draw = importlib.import_module("draw")
 importers = importlib.import_module("importers")
+summary = importlib.import_module("summary")
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,21 @@ def test_of_tests_that_are_as_near_those_named_like_the_module_come_first() -> N
     assert [Path(path).stem for path in found] == ["test_segment_reads", "test_all"]
 
 
+def test_those_named_after_a_module_come_behind_the_nearest_however_far_they_are() -> None:
+    sources = {
+        "gateway/tools/top.py": "",
+        "gateway/cli.py": "import gateway.tools.top",
+        "tests/conformance/test_all.py": "",
+        "tests/system/test_top_command.py": "",
+    }
+    sources |= {f"tests/unit/test_{name}.py": "import gateway.cli" for name in "abcdefghij"}
+    found = importers.test_files_for(
+        "gateway/tools/top.py", sources, importers.importers_of(sources)
+    )
+    names = [Path(path).stem.removeprefix("test_") for path in found]
+    assert names == [*"abcdefgh", "top_command", "i", "j", "all"]
+
+
 def test_a_seed_draws_the_same_changes_again_each_in_another_module_of_the_product() -> None:
     sources = {f"gateway/m{number}.py": "x = a < b\ny = 1\n" for number in range(9)}
     sources |= {
@@ -123,3 +139,12 @@ def test_what_is_drawn_is_of_the_folder_asked_for() -> None:
     sources = {"gateway/a.py": "x = 1\n", "gateway/log/a.py": "x = 1\n", "dtls/a.py": "x = 1\n"}
     mutants = draw.drawn(5, 100, sources, "gateway/log")
     assert [one.module for one in mutants] == ["gateway/log/a.py"]
+
+
+def test_what_failed_is_read_from_the_summary_with_all_of_its_parameter() -> None:
+    log = "ERROR    gateway.log.message_log:message_log.py:175 tests/of/it are logged\n"
+    end = "=========== short test summary info ===========\n"
+    failed = "tests/unit/test_a.py::test_b[bytes of a topic]"
+    assert summary.first_failed(f"{log}{end}FAILED {failed} - assert 1 == 2\n1 failed\n") == failed
+    assert summary.first_failed(f"{log}{end}ERROR tests/unit/test_a.py\n") == "tests/unit/test_a.py"
+    assert summary.first_failed(f"{log}1 passed\n") is None

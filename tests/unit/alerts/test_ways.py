@@ -222,6 +222,7 @@ def test_telegram_gets_plain_text_for_a_chat_at_the_bots_own_path() -> None:
     assert "https://gw/ack" in told["text"]
     assert "\x1b" not in told["text"]
     assert "parse_mode" not in told, "what machines said would be read as a form"
+    assert told["link_preview_options"] == {"is_disabled": True}, "its servers would open the link"
     with serving(OK) as server:
         TelegramWay(HttpServer.at(server.url), "1:s-3", "@ops").take([CLEARED] * 200)
         assert server.body()["disable_notification"] is True

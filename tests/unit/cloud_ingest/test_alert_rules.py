@@ -57,6 +57,10 @@ def test_the_last_override_that_fits_wins_key_by_key() -> None:
         ("[[override]]\ngateway = 7", r"override\[0\].gateway: "),
         ("[[override]]\n[[override]]\nhot = {on = 1}", r"override\[1\].hot.on: "),
         ("[[override]]\nhot = {opens-cel = 1}", r"override\[0\].hot: clears-cel"),
+        (
+            "[hot]\nopens-cel = 50\nclears-cel = 45\n[[override]]\nhot = {clears-cel = 60}",
+            r"override\[0\].hot: clears-cel 60 is not less than opens-cel 50",
+        ),
         ("[[override]]\nnew = {}", r"override\[0\]: .*`new`"),
         ("override = 1", "override: "),
         ("[hot", "at end of document"),

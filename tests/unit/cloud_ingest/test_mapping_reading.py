@@ -18,7 +18,7 @@ from cloud_ingest.mapping.rules import read
 from cloud_ingest.mapping.simple_forms import MAX_RAW_BYTES
 from cloud_ingest.mapping.sparkplug import MAX_METRICS, MAX_PAYLOAD_BYTES
 from cloud_ingest.mapping.sparkplug_messages import Payload
-from cloud_ingest.measurements import Measurement
+from cloud_ingest.measurements import MAX_TEXT_BYTES, Measurement
 from record_formats.record import Record, RecordError
 
 AT_S = 1_760_000_000.25
@@ -164,7 +164,23 @@ def test_a_text_that_has_to_be_a_number_is_one_or_refused() -> None:
 
 def test_bytes_are_kept_as_they_are() -> None:
     assert mapped("raw/x/y", b"\x00\xff") == [Measurement(b"\x00\xff", "raw/x/y")]
-    assert "at most" in refused("raw/x", bytes(MAX_RAW_BYTES + 1))
+
+
+@pytest.mark.parametrize(
+    ("topic", "text", "most"),
+    [
+        ("raw/x", b"7", MAX_RAW_BYTES),
+        ("t/a", b"7", MAX_TEXT_BYTES),
+        ("n/a", b"7", MAX_TEXT_BYTES),
+        ("s/hall", b'[{"n": "t", "v": 7}]', MAX_TEXT_BYTES),
+        ("plant/1/2/data", json.dumps(MESSAGE).encode(), MAX_TEXT_BYTES),
+    ],
+)
+def test_a_message_of_so_many_bytes_is_read_and_one_of_one_more_is_not(
+    topic: str, text: bytes, most: int
+) -> None:
+    assert len(mapped(topic, text.ljust(most))) == 1
+    assert f"{most + 1} bytes" in refused(topic, text.ljust(most + 1))
 
 
 def test_a_senml_pack_gets_names_and_tags_of_its_topic() -> None:
@@ -286,6 +302,17 @@ def test_a_sparkplug_message_that_can_not_be_read_is_refused(
     topic: str, payload: bytes, why: str
 ) -> None:
     assert why in refused(topic, payload)
+
+
+def test_a_sparkplug_message_of_so_many_bytes_and_metrics_is_read() -> None:
+    topic = "spBv1.0/g/NDATA/n"
+    many = metrics(*[{"name": "a", "int_value": 1}] * MAX_METRICS)
+    assert len(mapped(topic, many)) == MAX_METRICS
+    one = metrics({"name": "a", "int_value": 1})
+    length = MAX_PAYLOAD_BYTES - len(one) - 4
+    body = bytes((0x2A, length & 127 | 128, length >> 7 & 127 | 128, length >> 14)) + bytes(length)
+    assert len(one + body) == MAX_PAYLOAD_BYTES
+    assert len(mapped(topic, one + body)) == 1, "field 5 is the body, which is of no use here"
 
 
 # -- whatever comes --------------------------------------------------------------------------------

@@ -67,6 +67,21 @@ def test_rfc_7252_figure_22_a_non_confirmable_request_gets_such_an_answer() -> N
     assert (answer.type, answer.token, answer.payload) == (NON, b"\x75", b"22.3 C")
 
 
+@pytest.mark.parametrize("request_", [get(), observe()], ids=["once", "observed"])
+def test_an_answer_that_makes_no_message_is_told_as_an_error_and_leaves_nothing(
+    request_: CoapMessage,
+) -> None:
+    world = World()
+    asked = world.ask(request_)
+    beyond_what_a_delta_says = (1 << 17, b"")
+    with pytest.raises(OverflowError):
+        world.respond(asked, CoapResponse(codes.CONTENT, (beyond_what_a_delta_says,)))
+    ((kind, code, _, token, payload),) = seen(world.sent())
+    assert (kind, code, token) == (ACK, codes.INTERNAL_SERVER_ERROR, request_.token)
+    assert payload == b""
+    assert world.engine.open_exchanges == 0
+
+
 def test_a_separate_answer_that_nobody_acknowledges_is_given_up_after_four_repetitions() -> None:
     world = World()
     asked = world.ask(get())

@@ -83,6 +83,19 @@ def single(dataclass: Decorator, **options: bool) -> Any:
     return Single
 
 
+def rounded(dataclass: Decorator, **options: bool) -> Any:
+    """One that says itself what equals it, so that Python gives it no hash."""
+
+    @dataclass(**options)
+    class Rounded:  # noqa: PLW1641  # the point of it
+        value: float = 0.0
+
+        def __eq__(self, other: object) -> bool:
+            return type(other) is type(self) and round(self.value) == round(other.value)
+
+    return Rounded
+
+
 OPTIONS: list[dict[str, bool]] = [
     {},
     {"slots": True},
@@ -99,6 +112,7 @@ CASES: list[tuple[Callable[..., Any], list[dict[str, Any]]]] = [
     (child, [{}, {"x": 1}, {"w": 3}, {"v": 1}]),
     (bare, [{}, {"x": 1}]),
     (single, [{}, {"value": 3}]),
+    (rounded, [{}, {"value": 1.0}, {"value": 1.2}]),
 ]
 
 

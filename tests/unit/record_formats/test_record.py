@@ -10,7 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from record_formats.record import BAD, GOOD, UNCERTAIN, Record, RecordError, decode
+from record_formats.record import (
+    BAD,
+    GOOD,
+    MAX_LATER_BYTES,
+    UNCERTAIN,
+    Record,
+    RecordError,
+    decode,
+)
 
 FIELDS: dict[str, Any] = {"r": 1, "n": "host/load1", "u": "Cel", "v": 1.5, "t": 2.25, "i": 7}
 RECORD = Record("host/load1", "Cel", 1.5, 2.25, 7)
@@ -113,6 +121,38 @@ def test_a_sensor_that_could_not_be_read_has_a_record_without_a_value() -> None:
     assert decode(nothing.encode()) == nothing
     with pytest.raises(RecordError, match="missing required field"):
         decode(Record("a", "Cel", None, 1.0, 3).encode())
+
+
+@pytest.mark.parametrize(
+    ("changes", "beyond"),
+    [
+        ({"n": "ä" * 264}, {"n": "ä" * 265}),
+        ({"u": "ä" * 200}, {"u": "ä" * 201}),
+        ({"vs": "ä" * 65_536}, {"vs": "ä" * 65_537}),
+        ({"vd": bytes(1 << 20)}, {"vd": bytes((1 << 20) + 1)}),
+        ({"g": {str(n): "" for n in range(16)}}, {"g": {str(n): "" for n in range(17)}}),
+        ({"g": {"ä" * 200: ""}}, {"g": {"ä" * 201: ""}}),
+        ({"g": {"a": "ä" * 200}}, {"g": {"a": "ä" * 201}}),
+    ],
+    ids=["name", "unit", "text", "bytes", "tags", "name of a tag", "text of a tag"],
+)
+def test_a_field_may_have_so_many_characters_bytes_or_entries_and_no_more(
+    changes: dict[str, Any], beyond: dict[str, Any]
+) -> None:
+    (key,) = changes
+    others = FIELDS | {"r": 2}
+    if key.startswith("v"):
+        del others["v"]
+    assert msgpack.unpackb(decode(msgpack.packb(others | changes)).encode())[key] == changes[key]
+    with pytest.raises(RecordError, match=rf"\$\.{key}"):
+        decode(msgpack.packb(others | beyond))
+
+
+def test_a_record_with_keys_of_later_versions_may_have_so_many_bytes_and_no_more() -> None:
+    room = MAX_LATER_BYTES - len(msgpack.packb(FIELDS | {"x": ""})) - 2  # of a longer head
+    assert decode(msgpack.packb(FIELDS | {"x": "y" * room})).more == {"x": "y" * room}
+    with pytest.raises(RecordError, match=f"{MAX_LATER_BYTES + 1} bytes with keys"):
+        decode(msgpack.packb(FIELDS | {"x": "y" * (room + 1)}))
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,9 @@ def test_the_seal_of_the_root_travels_with_it() -> None:
     sealed = replace(HELLO, root=replace(HELLO.root, seal=b"signature"))
     assert Bpdu.decode(sealed.encode()).root.seal == b"signature"
     assert Bpdu.decode(sealed.encode()) == HELLO  # the same root, whoever has signed it
-    for seal in ("text", bytes(200)):
+    longest = replace(HELLO, root=replace(HELLO.root, seal=bytes(128)))
+    assert Bpdu.decode(longest.encode()).root.seal == bytes(128)
+    for seal in ("text", bytes(129)):
         row = [*msgpack.unpackb(HELLO.encode()), seal]
         with pytest.raises(BpduError, match="seal"):
             Bpdu.decode(msgpack.packb(row))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,14 @@ def test_nothing_goes_back_or_on_for_ever() -> None:
 def test_any_bytes_are_a_message_or_a_protocol_error(data: bytes) -> None:
     with contextlib.suppress(ProtocolError):
         assert Passed.decode(data).encode()
+
+
+def test_a_topic_may_have_128_characters_and_no_more() -> None:
+    longest = Passed("gw-b", HOPS, "ä" * 128, b"")
+    assert Passed.decode(longest.encode()) == longest
+    for topic in ("", "ä" * 129):
+        with pytest.raises(ProtocolError, match="message for one gateway"):
+            Passed.decode(Passed("gw-b", HOPS, topic, b"").encode())
 
 
 @given(st.text("abc-", min_size=1, max_size=5), st.integers(0, HOPS), st.binary(max_size=20))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.discovery import (
     MAX_ANNOUNCEMENT_BYTES,
     Announcement,
@@ -83,6 +84,8 @@ def test_another_tree_and_another_key_are_told_apart() -> None:
     [
         ({"tree": ""}, "tree"),
         ({"tree": "t" * 65}, "tree"),
+        ({"tree": "t t"}, "tree"),
+        ({"tree": "ä"}, "tree"),
         ({"gateway_id": "GW"}, "gateway id"),
         ({"boot_epoch": 0}, "boot epoch"),
         ({"address": "10.0.0.1 "}, "address"),
@@ -101,6 +104,11 @@ def test_a_wrong_field_is_named(fields: dict[str, Any], named: str) -> None:
     }
     with pytest.raises(AnnouncementError, match=f"^announcement {named}: "):
         Announcement(**(proper | fields))
+
+
+def test_the_longest_announcement_is_read() -> None:
+    longest = Announcement("t" * 64, "g" * 63, MAX_BOOT_EPOCH, "h." * 126 + "h", 65_535)
+    assert Announcement.decode(longest.encode(KEY), "t" * 64, KEY) == longest
 
 
 def test_a_short_key_is_refused_without_showing_it() -> None:

@@ -13,6 +13,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.routing.interest import (
     MAX_ADVERTISED,
     MAX_FILTERS,
+    MAX_NEIGHBOURS,
     TOPIC_S,
     Interest,
     Interests,
@@ -55,6 +56,7 @@ def test_a_record_survives_the_wire_and_later_keys_are_ignored(one: Interest) ->
         ("subscribes", "a"),
         ("subscribes", [1]),
         ("subscribes", [""]),
+        ("subscribes", ["x" * 65_536]),
         ("publishes", ["x"] * (MAX_FILTERS + 1)),
         ("neighbours", ["A"]),
         ("clients", True),
@@ -69,6 +71,13 @@ def test_a_wrong_field_is_refused_by_its_name(name: str, value: object) -> None:
     del fields[name]
     with pytest.raises(ProtocolError, match=f"without {name}"):
         Interest.decode(msgpack.packb(fields))
+
+
+def test_the_largest_record_that_is_allowed_is_read() -> None:
+    names = frozenset(f"g-{number}" for number in range(MAX_NEIGHBOURS))
+    topics = frozenset(f"t/{number}" for number in range(MAX_FILTERS - 1))
+    one = Interest("g" * 63, 1, 1, topics | {"x" * 65_535}, topics, names)
+    assert Interest.decode(one.encode()) == one
 
 
 @given(st.binary(max_size=80))

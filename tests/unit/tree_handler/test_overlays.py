@@ -187,6 +187,23 @@ def test_a_member_that_is_silent_is_given_up_and_greeted_anew() -> None:
 # -- signalling ------------------------------------------------------------------------------------
 
 
+def test_a_way_costs_the_first_round_trip_of_its_link_and_follows_the_smoothed_one() -> None:
+    wires = Wires.of("gw-a", "gw-b")
+    overlays, link = wires.gateways["gw-b"], wires.link("gw-a")
+
+    def cost_ms() -> int | None:
+        wires.run(1.0)
+        return overlays.snapshots()[0].cost_ms
+
+    overlays.measured(link, 100.0, wires.now)
+    assert cost_ms() == 100
+    smoothed_ms = 100.0
+    for _ in range(60):
+        smoothed_ms += (200.0 - smoothed_ms) / 8
+        overlays.measured(link, smoothed_ms, wires.now)
+    assert cost_ms() == pytest.approx(200, rel=0.25)
+
+
 def test_the_hellos_of_all_overlays_due_for_a_link_are_one_message() -> None:
     ids = ("gw-a", "gw-b", "gw-c", "gw-d")
     topics = {"ab": "ab", "abc": "abc", "abd": "abd", "abcd": "abcd"}
@@ -272,6 +289,11 @@ def test_what_does_not_fit_into_one_message_is_cut() -> None:
 def test_a_field_out_of_bounds_is_refused(fields: object) -> None:
     with pytest.raises(ProtocolError, match="overlay"):
         overlay_wire.decode(msgpack.packb(fields))
+
+
+def test_an_overlay_may_be_told_64_bpdus_at_once() -> None:
+    (item,) = overlay_wire.decode(msgpack.packb([1, bytes(8), 1, 1, [b""] * 64]))
+    assert len(item.bpdus) == 64
 
 
 def test_news_of_an_overlay_that_is_not_run_here_are_counted() -> None:

@@ -148,6 +148,9 @@ def test_any_value_in_a_query_is_taken_or_refused_with_a_protocol_error(
         ({"payload": bytes(MAX_PAYLOAD_BYTES + 1)}, "request payload too large"),
         ({"identity": ""}, "request identity"),
         ({"identity": "a" * 256}, "request identity"),
+        ({"roles": ("a",) * 33}, "request roles"),
+        ({"roles": ["a"]}, "request roles"),
+        ({"roles": ("a" * 64,)}, "request role"),
     ],
 )
 def test_a_wrong_field_of_a_request_is_named(fields: dict[str, Any], named: str) -> None:
@@ -161,6 +164,28 @@ def test_a_code_that_is_no_response_is_refused(code: Any) -> None:
         ResourceResponse(code)
 
 
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"payload": "text"}, "response payload"),
+        ({"payload": bytes(MAX_PAYLOAD_BYTES + 1)}, "response payload too large"),
+        ({"content_format": 65_536}, "response content format"),
+        ({"content_format": False}, "response content format"),
+        ({"options": ((4, bytes(9)),)}, "response option"),
+        ({"options": ((1, b"a"),)}, "response option"),
+    ],
+)
+def test_a_wrong_field_of_a_response_is_named(fields: dict[str, Any], named: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^{named}"):
+        ResourceResponse(**({"code": 0x45} | fields))
+
+
+def test_the_largest_response_that_is_allowed_travels() -> None:
+    response = ResourceResponse(0x45, bytes(MAX_PAYLOAD_BYTES), 65_535, ((8, b"l" * 255),) * 32)
+    answer = Answer("g" * 63, "1-1", response)
+    assert Answer.decode(answer.encode()) == answer
+
+
 def test_the_largest_request_that_is_allowed_travels() -> None:
     request = ResourceRequest(
         "PUT",
@@ -168,6 +193,7 @@ def test_the_largest_request_that_is_allowed_travels() -> None:
         ("b" * 255,) * 32,
         payload=bytes(MAX_PAYLOAD_BYTES),
         identity="i" * 255,
+        roles=("r" * 63,) * 32,
     )
     query = Query("g" * 63, "1-1", 1, request)
     assert Query.decode(query.encode()) == query

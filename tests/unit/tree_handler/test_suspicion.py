@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
+from tree_handler.members.place import NAME_CHARACTERS_MAX
 from tree_handler.members.suspicion import ENOUGH, MAX_ASKED, Patience, Question, Suspicion
 
 FLEET = ("gw-a", "gw-b", "gw-c")
@@ -184,6 +185,26 @@ def test_a_question_survives_the_wire() -> None:
 @pytest.mark.parametrize("row", [7, {"a": 1}, ["G W"], [1], ["gw"] * (MAX_ASKED + 1)])
 def test_what_is_no_question_is_refused(row: object) -> None:
     with pytest.raises(ProtocolError, match="asked for"):
+        Question.decode(msgpack.packb(row))
+
+
+def test_the_longest_question_is_read() -> None:
+    question = Question(tuple(f"{number:0{NAME_CHARACTERS_MAX}}" for number in range(MAX_ASKED)))
+    assert Question.decode(question.encode()) == question
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        (["g" * (NAME_CHARACTERS_MAX + 1)] * MAX_ASKED, "too large, bytes over"),
+        ([[]] * MAX_ASKED, "elements over"),
+    ],
+    ids=["bytes", "elements"],
+)
+def test_what_is_larger_than_any_question_is_refused_before_its_ids_are_looked_at(
+    row: object, why: str
+) -> None:
+    with pytest.raises(ProtocolError, match=why):
         Question.decode(msgpack.packb(row))
 
 

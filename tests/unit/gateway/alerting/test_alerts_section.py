@@ -54,6 +54,8 @@ def faults(tmp_path: Path, lines: str) -> list[str]:
         ('webhook = {url = "ftp://x"}', "alerts.webhook.url: 'ftp://x' is not https://"),
         ('webhook = {url = "https://x:99999/"}', "alerts.webhook.url: 'https://x:99999/'"),
         ('webhook = {url = "https://a:b@x/"}', "alerts.webhook.url: holds a user or password"),
+        ('webhook = {url = "https://a@x/"}', "alerts.webhook.url: holds a user or password"),
+        ('webhook = {url = "https://:b@x/"}', "alerts.webhook.url: holds a user or password"),
         ('webhook = {url = "https://x", secret_file = "none"}', "alerts.webhook.secret_file"),
         ("webhook = {}", "alerts.webhook.url: missing"),
         (

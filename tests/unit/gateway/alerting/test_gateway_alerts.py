@@ -79,6 +79,16 @@ def test_what_is_wrong_leaves_on_all_ways_and_so_does_its_end() -> None:
     assert gateway.alerts.summary()["ways"]["mail"]["delivered"] == 2
 
 
+def test_what_is_there_at_one_look_only_is_told_all_the_same() -> None:
+    gateway = OneGateway()
+    gateway.look(well())
+    was_set = replace(well(), ahead_s=-3_600.0)
+    for _ in range(2):  # nothing is wrong with the clock at the second one
+        gateway.look(was_set)
+    gateway.hand_over()
+    assert gateway.taken == [(way, "raised", rules.CLOCK_JUMPED) for way in ("mail", "ntfy")]
+
+
 def test_nothing_is_kept_while_nothing_happens() -> None:
     gateway = OneGateway()
     assert not any(gateway.look(well()) for _ in range(10))

@@ -673,6 +673,29 @@ async def test_a_publish_over_a_limit_ends_the_connection_with_the_reason(
     assert bench.entries == []
 
 
+@pytest.mark.parametrize(
+    ("limits", "within", "beyond"),
+    [
+        (Limits(topic_bytes=4), ("öö", b"x"), ("ööa", b"x")),
+        (Limits(topic_levels=2), ("a/b", b"x"), ("a/b/", b"x")),
+        (Limits(payload_bytes=4), ("t", b"four"), ("t", b"five5")),
+        (Limits(packet_bytes=150), ("t", bytes(141)), ("t", bytes(142))),
+    ],
+    ids=["bytes of a topic", "its levels", "bytes of a payload", "bytes of a packet"],
+)
+async def test_a_publish_at_a_limit_is_taken_and_one_more_is_not(
+    make: Make, limits: Limits, within: tuple[str, bytes], beyond: tuple[str, bytes]
+) -> None:
+    bench = await make(limits=limits)
+    peer = await bench.connect("a")
+    peer.send(Publish(*within, 1, False, False, 1, {}))
+    assert (await peer.next()).reason == 0
+    assert [(entry.topic, entry.payload) for entry in bench.entries] == [within]
+    peer.send(Publish(*beyond, 1, False, False, 2, {}))
+    assert isinstance(await peer.next(), Disconnect)
+    assert len(bench.entries) == 1
+
+
 async def test_qos_0_is_dropped_and_qos_1_waits_while_a_client_does_not_read(make: Make) -> None:
     limits = Limits(write_buffer_bytes=1 << 16, held_bytes=1 << 16, payload_bytes=1 << 16)
     bench = await make(limits=limits)

@@ -60,6 +60,22 @@ def test_of_lives_without_an_end_the_ends_of_the_latest_are_remembered() -> None
     assert ("gw", 1) in lacking.streams
 
 
+def test_after_a_checkpoint_the_ends_of_as_many_lives_are_remembered_and_nothing_else_goes() -> (
+    None
+):
+    lacking = Lacking()
+    lacking.lost(("gw", 50), 3, 4)
+    lacking.was_sent(1, ("gw", 50), 4)
+    for epoch in range(1, MAX_ENDS + 1):
+        lacking.has_had_end([1], ("gw", epoch), 1)
+    again = Lacking()
+    again.load(lacking.saved())
+    again.has_had_end([1], ("gw", MAX_ENDS + 1), 1)
+    known = {epoch for epoch in range(99) if again.had(("gw", epoch), 5)}
+    assert known == set(range(2, MAX_ENDS + 2))
+    assert again.had(("gw", 50), 4) == {1}
+
+
 def test_what_is_over_is_forgotten() -> None:
     lacking = Lacking()
     lacking.lost(STREAM, 1, 2)

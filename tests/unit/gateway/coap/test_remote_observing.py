@@ -12,12 +12,17 @@ import aiocoap
 import pytest
 from aiocoap import resource
 from aiocoap.numbers.codes import Code
-from remote_fleet import NORTH, Fleet, asking, shown
+from remote_fleet import NORTH, TRUSTING, Fleet, asking, shown
 
 from coap_engine import codes
 from coap_engine.codec import ACK, CON, RST, CoapMessage, decode
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
+from gateway.coap.access import CoapAccess
+from gateway.coap.at_hand import RespondAtHand
+from gateway.coap.remote.execution import LocalExecution
 from gateway.trust.policy.action import Where
 from gateway.trust.policy.policy import Policy, PolicyRules
+from tree_handler.remote.resource import ResourceRequest
 
 
 class Gauge(resource.ObservableResource):  # type: ignore[misc]  # aiocoap is untyped
@@ -158,6 +163,39 @@ async def test_a_resource_of_this_gateway_is_observed_by_its_long_name_too(gauge
     value.set(b"2")
     await told(observers, ("2.05", b"2"))
     assert fleet.published == []
+
+
+class Meter:
+    """A value at hand, for those who ask here and for other gateways: who observes it."""
+
+    segments = frozenset((b"meter",))
+
+    def __init__(self) -> None:
+        self.exchanges: list[int] = []
+
+    def answer(self, _request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse:
+        return CoapResponse(codes.CONTENT, (), b"1")
+
+    def observe(self, exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:
+        self.exchanges.append(exchange)
+        return True
+
+    def ended(self, exchange: int) -> None:
+        """It tells nothing."""
+
+
+async def test_who_observes_here_is_never_taken_for_one_who_observes_from_elsewhere() -> None:
+    fleet, meter = Fleet(), Meter()
+    access = CoapAccess(Policy(TRUSTING, Where("gw-root")))
+    elsewhere = LocalExecution(fleet.root.site, "gw-root", access, [meter])
+    wanted = ResourceRequest("GET", ("meter",), identity="psk:a", roles=("operator",))
+    async with asking(fleet, further=[meter]):
+        uri = f"coap://127.0.0.1:{fleet.served.coap_port}/meter"
+        for _ in range(3):
+            elsewhere.begin(wanted, "gw-north", lambda *_: None, observes=True)
+            get = aiocoap.Message(code=Code.GET, uri=uri, observe=0)
+            assert (await fleet.client.request(get).response).payload == b"1"
+    assert len(set(meter.exchanges)) == 6
 
 
 async def test_what_cannot_be_observed_is_answered_once() -> None:

@@ -140,6 +140,13 @@ def test_what_is_no_value_or_too_long_is_refused(value: object) -> None:
         checked(value)
 
 
+@pytest.mark.parametrize("value", ["ä" * 8_192, b"x" * 16_384])
+def test_a_value_may_have_16384_bytes(value: str | bytes) -> None:
+    assert checked(value) == value
+    with pytest.raises(ValueError, match="over 16384"):
+        checked(value + value[:1])
+
+
 @pytest.mark.parametrize(
     ("payload", "value"),
     [

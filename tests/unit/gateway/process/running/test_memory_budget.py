@@ -266,5 +266,6 @@ def test_too_little_memory_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptur
 
 
 def test_a_limit_that_no_gateway_lives_in_is_named() -> None:
-    with pytest.raises(ConfigError, match="limit_bytes"):
-        MemorySection(1)
+    for limit_bytes in (1, 64 * MIB - 1):
+        with pytest.raises(ConfigError, match="limit_bytes"):
+            MemorySection(limit_bytes)

@@ -91,10 +91,16 @@ def test_an_earlier_life_changes_nothing(lives: Lives) -> None:
 
 
 @pytest.mark.parametrize("claim", [boot_epoch.MAX_BELIEVED + 1, HIGHEST, 2**62])
-def test_a_life_that_none_can_have_had_is_not_believed(lives: Lives, claim: int) -> None:
+def test_a_life_that_none_can_have_had_is_not_believed_and_that_is_said_once(
+    lives: Lives, claim: int, caplog: pytest.LogCaptureFixture
+) -> None:
     before = lives.life.epoch
-    lives.life.outlived(claim)
+    for _ in range(3):
+        lives.life.outlived(claim)
     assert lives.restarts == 0
+    (line,) = caplog.messages
+    assert line.startswith(f"a neighbour says that it knows boot {claim} of this gateway; ")
+    assert "not believed" in line
     assert next_boot_epoch(lives.folder) <= before + boot_epoch.MAX_STEP
 
 

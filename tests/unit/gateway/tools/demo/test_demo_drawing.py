@@ -89,6 +89,23 @@ def test_no_data_and_one_point_are_drawn_and_told(points: tuple[tuple[float, flo
         assert "nan" not in written(drawn)
 
 
+@pytest.mark.parametrize(
+    ("points", "shown"),
+    [
+        ((), ["0", "0.5", "1"]),
+        (((3.0, 5.0),), ["4", "4.5", "5", "5.5", "6"]),
+        (((3.0, 1.0), (4.0, 9.0)), ["0", "5"]),
+    ],
+    ids=["no data", "one point", "values near zero"],
+)
+def test_the_axis_of_readings_spans_them_and_from_0_where_that_is_near(
+    points: tuple[tuple[float, float], ...], shown: list[str]
+) -> None:
+    drawn = readings.draw("r", curve(*points), SCENE, WIDTH)
+    _, *ticks = [each.text for each in drawn.iter("text") if each.get("text-anchor") == "end"]
+    assert ticks == shown
+
+
 def test_names_are_escaped_and_what_xml_cannot_hold_is_replaced() -> None:
     for drawn in all_drawings(EVIL, ((1.0, 2.0), (2.0, 3.0))):
         text = written(drawn)

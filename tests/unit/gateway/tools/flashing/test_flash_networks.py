@@ -481,6 +481,15 @@ def test_rpi_preseed_runs_a_script_that_sets_the_device_and_begins_the_first_boo
     assert (pi / "var/lib/hedgerow-first-boot/begun").exists()
 
 
+def test_rpi_preseed_starts_ssh_for_the_devices_user_and_for_nobody_else(pi: Path) -> None:
+    called = on_a_pi(pi, preseed.script(NORTH))
+    assert "systemctl start --no-block ssh.service" in called, "no new boot would start it"
+    assert "systemctl stop --no-block userconfig.service" in called, "it would ask for a user"
+    nobodys = preseed.script(msgspec.structs.replace(NORTH, user="", ssh_keys=()))
+    assert "ssh.service" not in nobodys
+    assert "userconfig.service" not in nobodys
+
+
 def test_rpi_preseed_needs_no_word_of_the_kernels_command_line(fleet: Path) -> None:
     made = kit.made(fleet_file.read(fleet)[0], int(NOW.timestamp()))
     line = made.command_line("rpi-preseed", "root=PARTUUID=1-02 rootwait\n")
