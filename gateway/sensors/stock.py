@@ -48,7 +48,7 @@ class SensorFactory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SensorPlan:
-    """What a gateway is to have.
+    """The sensors that a gateway is to have.
 
     Attributes:
         configured: of the configuration.
@@ -154,7 +154,7 @@ class SensorStock:
         return SensorPlan(self.plan.configured, left, tables)
 
     def rebased(self, plan: SensorPlan) -> SensorPlan:
-        """The same additions beside the configuration that holds now.
+        """Return the plan's additions beside the configuration that holds now.
 
         A reload may have come while a plan was made and written.
         """
