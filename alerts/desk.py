@@ -82,13 +82,13 @@ class Sighting:
 
     @property
     def subject(self) -> AlertSubject:
-        """What it is about."""
+        """Return the subject of the alert: its rule, gateway and part."""
         return self.rule, self.gateway, self.part
 
 
 @dataclass(frozen=True, slots=True)
 class AlertLook:
-    """What was seen at one time.
+    """The result of one look at everything that rules judge.
 
     Attributes:
         judged: rules by which everything was looked at: what is not wrong is well by them.
@@ -106,7 +106,7 @@ class AlertLook:
 
 @dataclass(frozen=True, slots=True)
 class LookTime:
-    """When somebody looks.
+    """The time of one look, by two clocks.
 
     Attributes:
         wall_us: microseconds since 1970, by a clock that may jump.

@@ -38,7 +38,7 @@ class LocalTime:
 
 @dataclass(frozen=True, slots=True)
 class RecordHold:
-    """How it stands with a record and a way.
+    """A decision on one record for one way out: hold it back or hand it over.
 
     Attributes:
         is_held: it does not leave yet.

@@ -27,7 +27,7 @@ MAX_TROUBLE: Final = 200
 
 
 class WayQueue:
-    """What waits for one way out.
+    """A queue of the records that wait for one way out.
 
     Args:
         state: what is remembered; it is changed in place.
@@ -51,7 +51,7 @@ class WayQueue:
 
     @property
     def state(self) -> WayState:
-        """What is remembered."""
+        """Return the state that is kept over a restart."""
         return self._state
 
     def add(self, records: Iterable[AlertRecord]) -> None:

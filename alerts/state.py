@@ -101,7 +101,7 @@ class WaitingRecord(msgspec.Struct):
 
 
 class WayState(msgspec.Struct):
-    """What a way out is owed, and how it does.
+    """The kept state of one way out: its queue, its counts and its last trouble.
 
     Attributes:
         waiting: records, in order.

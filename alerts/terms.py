@@ -18,7 +18,7 @@ CHAT_SERVICES: Final = ("slack", "discord", "teams")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleTerms:
-    """When something wrong becomes an alert, and when that is over.
+    """The terms under which a fault becomes an alert, and under which the alert closes.
 
     Attributes:
         severity: how bad it is.
@@ -39,7 +39,7 @@ class RuleTerms:
 
 @dataclass(frozen=True, slots=True)
 class AlertRoute:
-    """Which alerts go which ways.
+    """A route: which alerts are sent by which ways, and when.
 
     Attributes:
         matcher: which.

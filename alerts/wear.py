@@ -6,7 +6,7 @@ import msgspec
 
 
 class Wear(msgspec.Struct, array_like=True):
-    """How much was written to a disk, over restarts of its machine.
+    """A count of the bytes written to a disk, which goes on over restarts of its machine.
 
     Attributes:
         raw: what the machine last said; it begins at 0 with each start.

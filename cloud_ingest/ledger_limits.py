@@ -33,5 +33,5 @@ class LedgerLimits:
 
     @property
     def runs_a_gateway(self) -> int:
-        """What the runs of one gateway never pass, after each commit."""
+        """Return the runs that no gateway's numbers exceed after a commit."""
         return max(self.gaps, 12 * self.lives)

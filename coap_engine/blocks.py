@@ -29,7 +29,7 @@ _OF_A_MESSAGE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BodyLimits:
-    """How much a body may be.
+    """The limits of bodies that are sent and received in blocks.
 
     Attributes:
         body_bytes: of a request's or response's body, at most 16 MiB.
@@ -89,7 +89,7 @@ class Block:
 
     @property
     def offset(self) -> int:
-        """Where in the body it begins, in bytes."""
+        """Return the offset of the block in the body, in bytes."""
         return self.number * (16 << self.size_exponent)
 
     @classmethod

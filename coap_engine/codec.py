@@ -32,7 +32,7 @@ _NUMBER_MAX: Final = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class CodecLimits:
-    """What a datagram may be.
+    """The limits of one datagram.
 
     Attributes:
         datagram_bytes: all of it; bodies beyond come in blocks (RFC 7252, section 4.6, counts on
@@ -87,7 +87,7 @@ class CoapMessage:
         return f"{kind} {code} {self.message_id}, {len(self.payload)} bytes"
 
     def encode(self) -> bytes:
-        """As a datagram."""
+        """Return the datagram."""
         head = 0x40 | self.type << 4 | len(self.token)
         parts = [bytes((head, self.code, self.message_id >> 8, self.message_id & 0xFF)), self.token]
         before = 0

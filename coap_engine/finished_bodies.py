@@ -57,7 +57,7 @@ class FinishedBody:
 
     @property
     def response(self) -> CoapResponse:
-        """What the request was answered with; 5.03 as long as it is not."""
+        """Return the response to the request; 5.03 as long as there is none."""
         return self._response or _UNDER_WAY
 
     def is_of(self, block: Block, payload: bytes) -> bool:

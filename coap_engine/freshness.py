@@ -20,7 +20,7 @@ _WINDOWS_OF_A_SECRET: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class FreshnessRules:
-    """When an Echo is asked for, and how long one is good.
+    """The rules for when an Echo option is asked for, and how long one stays good.
 
     Attributes:
         window_s: an Echo is good for so long at least and twice as long at most.
@@ -121,7 +121,7 @@ class Freshness:
         return False
 
     def is_needed_to_act(self, peer: CoapPeer, code: int, now: float) -> bool:
-        """Whether a request with this method has to wait until its peer has shown an Echo."""
+        """Return whether a request of this method has to wait until its peer shows an Echo."""
         return (
             self._rules.writes
             and code not in (codes.GET, codes.FETCH)

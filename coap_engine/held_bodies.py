@@ -59,7 +59,7 @@ class HeldBody(Generic[Content]):
         self.touched_at = now
 
     def end(self) -> None:
-        """See `coap_engine.body_room.Holding`."""
+        """Drop the body."""
         self._among.drop(self)
 
 

@@ -21,7 +21,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
-    """See the records that it is made of.
+    """The limits and rules of a CoAP engine.
 
     Attributes:
         codec: what a datagram may be.

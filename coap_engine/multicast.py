@@ -46,7 +46,7 @@ MulticastAnswer = Callable[[CoapRequest, CoapPeer, float], CoapResponse | None]
 
 @dataclass(frozen=True, slots=True)
 class MulticastRules:
-    """How much is answered, and when.
+    """The limits and delays of answers to multicast requests.
 
     Attributes:
         leisure_s: DEFAULT_LEISURE (section 8.2).

@@ -19,7 +19,7 @@ _DEFAULT_MAX_AGE_S: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class ConfirmRules:
-    """When a notification is confirmable.
+    """The rules for which notifications are confirmable.
 
     Counts are of notifications, the response to the registration not among them.
 
@@ -97,7 +97,7 @@ class Observation:
         self._since_confirmed = 0
 
     def is_of_its_format(self, response: CoapResponse) -> bool:
-        """Whether a response has the Content-Format of those before, which the first one sets."""
+        """Return whether a response has the Content-Format that the first one has set."""
         if response.code != codes.CONTENT:
             return True
         content_format = value_of(response.options, option_numbers.CONTENT_FORMAT)

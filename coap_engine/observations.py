@@ -24,7 +24,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What became of a request to observe.
+    """The outcome of a request to observe.
 
     Attributes:
         refusal: there is no room. The request is answered all the same, as if it had not asked

@@ -25,7 +25,7 @@ _ERRORS = (4, 5)
 
 @dataclass(frozen=True, slots=True)
 class ProblemDetails:
-    """What went wrong (RFC 9290, section 2).
+    """The details of an error (RFC 9290, section 2).
 
     Attributes:
         title: a short summary, the same for each occurrence.
@@ -41,7 +41,7 @@ class ProblemDetails:
     response_code: int | None = None
 
     def encode(self) -> bytes:
-        """As CBOR, deterministically encoded (RFC 8949, section 4.2.1)."""
+        """Return the details in CBOR, deterministically encoded (RFC 8949, section 4.2.1)."""
         entries: list[bytes] = []
         for key, text in ((-1, self.title), (-2, self.detail), (-3, self.instance)):
             if text is not None:

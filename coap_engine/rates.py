@@ -26,7 +26,7 @@ _SECOND: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How many a second are taken, of datagrams if nothing else is said.
+    """The rates per second that are admitted, of datagrams if nothing else is said.
 
     A burst of as many as come in a second is admitted at once.
 
@@ -51,7 +51,7 @@ DEFAULT_RATES = Rates()
 
 
 class _Bucket:
-    """What is left of a burst, when; it is as large as what comes back to it in a second."""
+    """A token bucket: its tokens at a time. It holds as many as come back to it in a second."""
 
     __slots__ = ("at", "left", "told_at")
 
@@ -104,7 +104,7 @@ class _Buckets:
 
 
 class RateShares:
-    """Which of what comes is taken at all: datagrams, or requests that cost much.
+    """An admission control by rate, for datagrams or for requests that cost much.
 
     Args:
         rates: see `Rates`.

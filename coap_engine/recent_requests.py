@@ -29,7 +29,7 @@ _SLACK_S: Final = 15.0
 
 @dataclass(frozen=True, slots=True)
 class RecentLimits:
-    """How many requests are remembered, how much of their answers, and how long.
+    """The limits of what is remembered of requests: how many, how much of answers, how long.
 
     Of those that change something and of those that only read it is so much each.
 
@@ -201,7 +201,7 @@ class RecentQueue:
 
 
 class RecentRequests:
-    """See the module.
+    """The requests that were answered lately, so that a repeated one gets the same answer.
 
     Args:
         limits: see `RecentLimits`.

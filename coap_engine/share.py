@@ -21,7 +21,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """How much of one thing peers may hold at once.
+    """A limit of how much of one thing peers may hold at once.
 
     Attributes:
         host: a stranger's host.
@@ -41,7 +41,7 @@ class Quota:
 
 
 class Share:
-    """How much of one thing is held, by whom.
+    """An account of how much of one thing each peer holds.
 
     Attributes:
         refused_host: refusals because a host had its part.

@@ -52,6 +52,7 @@ ROOMS_IN_CIRCLES = "rooms in import circles"
 LITERAL_SPLATS = "arguments in unpacked literals"
 LATE_ATTRIBUTES = "attributes born outside constructors"
 SHARED_NAMES = "names of classes and types that stand twice"
+QUESTIONS = "docstrings that begin as a question or a reference"
 
 MODULE_STATEMENTS = 300
 FUNCTION_STATEMENTS = 40
@@ -63,6 +64,8 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, REST): 1,
     (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
+    (QUESTIONS, BROKER): 135,
+    (QUESTIONS, REST): 113,
 }
 """What stands above its goal today, by measure and part."""
 
@@ -70,6 +73,7 @@ RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "Struct", "Protocol", "Base
 RECORD_ENDINGS = ("Error", "Exception", "Warning")
 TYPE_VARIABLES = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple"})
 CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
+QUESTION_WORDS = ("What", "Who", "Whose", "Whether", "Which", "Where", "When", "Why", "How", "See")
 _IS_CAP_WORDS = re.compile("[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*$")
 
 
@@ -199,6 +203,7 @@ def measure(files: Iterable[tuple[PurePosixPath, str]]) -> Measured:
         *literal_splats(modules),
         *late_attributes(modules),
         *shared_names(modules),
+        *questions(modules),
     ]
     return Measured(tuple(findings))
 
@@ -407,6 +412,21 @@ def _aliases(module: Module) -> Iterator[tuple[str, int]]:
                 yield target.id, node.lineno
 
 
+def questions(modules: Iterable[Module]) -> Iterator[Finding]:
+    """Find the docstrings of classes and functions that begin with one of `QUESTION_WORDS`.
+
+    PEP 257 asks for a sentence: what an instance is, or what a call does.
+    """
+    for module in modules:
+        for node in ast.walk(module.syntax):
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            first = (ast.get_docstring(node) or "").partition("\n")[0]
+            if first.split(" ")[0].rstrip(",") in QUESTION_WORDS:
+                place = f"{module.path}:{node.body[0].lineno}"
+                yield Finding(QUESTIONS, module.part, place, f"{node.name}: {first}")
+
+
 OF_PARTS = (
     LONG_MODULES,
     LONG_FUNCTIONS,
@@ -414,6 +434,7 @@ OF_PARTS = (
     IN_CYCLES,
     LITERAL_SPLATS,
     LATE_ATTRIBUTES,
+    QUESTIONS,
 )
 ROWS = (
     *((measured, part) for measured in OF_PARTS for part in PARTS),

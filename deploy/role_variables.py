@@ -92,7 +92,7 @@ class RoleKey(ConfigKey):
 
     @property
     def role_default(self) -> Any:
-        """What the role gives it unless an inventory says otherwise."""
+        """Return the value that the role sets unless an inventory says otherwise."""
         default = OWN.get(self.path, self.default)
         if default is dataclasses.MISSING:
             raise LookupError(f"{self.path} has no default: give it one in OWN, or REQUIRED")
@@ -100,7 +100,7 @@ class RoleKey(ConfigKey):
 
     @property
     def type(self) -> str:
-        """As an argument specification says it."""
+        """Return the type as an argument specification names it."""
         if self.is_port:
             return "raw"
         if typing.get_origin(self.kind) is not None:
@@ -125,7 +125,7 @@ class RoleKey(ConfigKey):
         return option
 
     def row(self) -> dict[str, Any]:
-        """What the role's tasks and templates have to know."""
+        """Return the row of this key that the role's tasks and templates read."""
         row: dict[str, Any] = {"key": self.name, "variable": self.variable}
         row["type"] = "port" if self.is_port else self.type
         if self.default is not dataclasses.MISSING:

@@ -63,7 +63,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Way:
-    """What one request met.
+    """The calls that one request made on its way through the gateway.
 
     Attributes:
         name: of the request.

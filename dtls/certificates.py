@@ -49,7 +49,7 @@ IdentifyPeer = Callable[[bytes], PeerIdentity]
 
 
 def unusable_key(key: PrivateKeyTypes) -> str:
-    """Why a server can't show a certificate with this key; empty if it can."""
+    """Return why a server can't show a certificate with this key; empty if it can."""
     if isinstance(key, EllipticCurvePrivateKey):
         curve = key.curve.name
         return "" if curve == SECP256R1.name else f"a key on {curve}; over DTLS it must be on P-256"
@@ -59,7 +59,7 @@ def unusable_key(key: PrivateKeyTypes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServerCertificates:
-    """What a server presents, and whose clients it takes.
+    """The certificate of a server, and the rules by which it accepts those of clients.
 
     Attributes:
         own: the server's certificate, followed by those between it and its authority.
@@ -133,7 +133,7 @@ class ServerCertificates:
         return called
 
     def identity(self, der: bytes) -> PeerIdentity:
-        """Who has shown a certificate, which a session that is resumed brings back unverified.
+        """Return the identity in a certificate, which a session that is resumed brings unverified.
 
         Raises:
             IdentityError: it is nobody's, or has expired meanwhile.
@@ -146,7 +146,7 @@ class ServerCertificates:
 
 
 class _Judge:
-    """What OpenSSL is told of each certificate of a chain, once it has looked at it itself.
+    """A verifier whose verdict on each certificate of a chain OpenSSL takes after its own.
 
     What is found of one that is good is remembered: of authorities it is the same each time, and
     devices come again.
@@ -157,7 +157,7 @@ class _Judge:
         self._good: OrderedDict[tuple[bytes, bool], None] = OrderedDict()
 
     def why_not(self, der: bytes, error: int, depth: int) -> str:
-        """Why one of a chain is not taken; empty if it is."""
+        """Return why a certificate of a chain is refused; empty if it is accepted."""
         known = (der, depth == 0)
         if not error and known in self._good:
             self._good.move_to_end(known)

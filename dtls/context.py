@@ -131,7 +131,7 @@ class ServerContext(Context):
         _lib.SSL_CTX_set_cookie_verify_cb(self.ssl_context._context, self._cookie)
 
     def identity_of(self, connection: OpenSslConnection, offered: bytes) -> PeerIdentity:
-        """See `Context.identity_of`; a session that was resumed holds what it began with."""
+        """Return the peer's identity; a resumed session holds the one that it began with."""
         if offered:
             return psk_peer(offered)
         if self._certificates is not None and (shown := connection.shown()):

@@ -38,7 +38,7 @@ class Cookies:
         return _cookie(self._secret, address, parameters)
 
     def check(self, cookie: bytes, address: bytes, parameters: bytes, now: float) -> bool:
-        """Whether this is a cookie of ours for this client, by the current secret or the last."""
+        """Return whether a cookie is ours for this client, by the current secret or the last."""
         self._rotate(now)
         # Both are computed and compared, so that time does not tell which secret matched.
         current = hmac.compare_digest(cookie, _cookie(self._secret, address, parameters))

@@ -129,7 +129,7 @@ class DatagramSocket:
             self._on_error(error)
 
     def share(self, is_shared: bool) -> None:
-        """Return whether another socket may be bound to this port, which has to want that, too."""
+        """Set whether another socket, which has to want that too, may be bound to this port."""
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, is_shared)
 
     def local_host(self, peer: PeerAddress) -> str:
@@ -215,7 +215,7 @@ class DatagramSockets:
         self._sockets[to.socket_number].send(datagram, to)
 
     def share(self, is_shared: bool) -> None:
-        """See `DatagramSocket.share`."""
+        """Let other sockets have the ports, or have them alone: see `DatagramSocket.share`."""
         for one in self._sockets:
             one.share(is_shared)
 

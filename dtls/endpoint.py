@@ -182,8 +182,11 @@ class Endpoint:
         self._due = self._earliest()
 
     def _earliest(self) -> float:
-        """When there is something to do. Most of what is waited for is over before it is due, so
-        this is found out then, and not for each datagram."""
+        """Return when there is something to do.
+
+        Most of what is waited for is over before it is due, so this is found out then, and not
+        for each datagram.
+        """
         due = [at for a in self._half_open.values() if (at := a.session.next_timer()) is not None]
         due += (a.until for a in self._half_open.values())
         if self._established:
@@ -385,7 +388,7 @@ class Endpoint:
 
 
 def _silence(association: PeerAssociation) -> str:
-    """Why nothing more came of a handshake."""
+    """Return the likely reason why a handshake went no further."""
     if association.alert:
         return f"alert of the peer: {association.alert}"
     if association.session.offered:

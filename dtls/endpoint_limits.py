@@ -7,7 +7,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EndpointLimits:
-    """How much peers may take.
+    """The limits of handshakes and sessions at one endpoint.
 
     Attributes:
         half_open: handshakes under way at once.
@@ -30,7 +30,7 @@ DEFAULT_LIMITS = EndpointLimits()
 
 @dataclass(slots=True)
 class EndpointCounters:
-    """What happened since the start."""
+    """Counts of datagrams, handshakes and sessions since the start."""
 
     cookies_sent: int = 0
     cookies_refused: int = 0

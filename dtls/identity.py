@@ -9,7 +9,7 @@ from light_dataclasses import dataclass
 
 
 class Proof(enum.Enum):
-    """How a peer showed who it is."""
+    """A kind of proof by which a peer showed its identity."""
 
     NONE = "anonymous"
     LOCAL = "local"
@@ -38,7 +38,7 @@ class PeerIdentity:
 
     @property
     def may_write(self) -> bool:
-        """Whether the peer may change anything (row A8: writes only for authenticated peers)."""
+        """Return whether the peer may change anything (row A8: only authenticated peers write)."""
         return self.proof not in (Proof.NONE, Proof.LOCAL)
 
     def __str__(self) -> str:

@@ -77,7 +77,7 @@ class MovedPeers:
 
 
 class _Tries:
-    """What is left of a rate."""
+    """A token bucket."""
 
     __slots__ = ("_at", "_left", "_per_s")
 

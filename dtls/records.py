@@ -59,7 +59,7 @@ _ALERTS = {
 
 
 class DtlsRecord:
-    """Where a record is in its datagram, and the two fields that routing needs.
+    """The place of a record in its datagram, and the two fields that routing needs.
 
     No named tuple: each datagram has one at least, and making those is a call of Python.
     """

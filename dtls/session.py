@@ -32,7 +32,7 @@ MTU_BYTES: Final = 1232
 
 
 class SessionState(enum.Enum):
-    """Where a session is in its life."""
+    """The state of a session."""
 
     HANDSHAKING = "handshaking"
     ESTABLISHED = "established"

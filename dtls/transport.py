@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class SessionUser(Protocol):
-    """Who talks through the sessions. None of its methods may raise."""
+    """The layer above the sessions, which is told of them. None of its methods may raise."""
 
     def session_established(
         self, session_id: int, address: PeerAddress, identity: PeerIdentity
@@ -80,7 +80,7 @@ class DtlsPort:
 
     @property
     def counters(self) -> EndpointCounters:
-        """What happened since the start."""
+        """Return the counts since the start."""
         return self._endpoint.counters
 
     @property

@@ -50,7 +50,7 @@ class HandshakeRefusedError(ClientError):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a server answered.
+    """A response of a server.
 
     Attributes:
         code: the response code, as ``2.05``.
@@ -68,7 +68,7 @@ class Response:
 
     @property
     def ok(self) -> bool:
-        """Whether the request succeeded (2.xx)."""
+        """Return whether the request succeeded (2.xx)."""
         return self.code.startswith("2.")
 
 

@@ -223,7 +223,7 @@ def plain(payload: bytes) -> tuple[str, str, float, int, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class PlainRecords:
-    """What `plain` reads of several records, field by field."""
+    """The fields that `plain` reads of several records, each a list."""
 
     names: list[str]
     units: list[str]

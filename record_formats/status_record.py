@@ -71,7 +71,7 @@ class LinkStatus(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRecord:
-    """How a gateway is. What it does not know of itself is None.
+    """The state of a gateway, as it says itself. What it does not know is None.
 
     Attributes:
         interval_s: how often it says so.
@@ -295,7 +295,7 @@ def decode(payload: bytes) -> StatusRecord:
 
 
 def _check_texts(form: _Form) -> None:
-    """See to it that names are names, and that all else can be printed.
+    """Check that names are names, and that all other texts can be printed.
 
     Raises:
         StatusError: one is not so; it names the field by its key.

@@ -51,7 +51,7 @@ def may_have(digest: bytes, criterion: Criterion) -> bool:
 
 
 class DigestTimes:
-    """When others are told of a digest: soon, and not too often.
+    """A schedule by which others are told of a digest: soon, and not too often.
 
     Args:
         now: the time, seconds.
@@ -88,13 +88,13 @@ class DirectoryDigest:
         self._has_gone = False
 
     def changed(self, before: Registration | None, after: Registration | None) -> None:
-        """See `resource_directory.registry.RegistryListener`."""
+        """Add the terms of a new registration; note that there is news, or that one has gone."""
         self._has_gone = self._has_gone or before is not None
         if after is not None and self._add(terms_of(after)):
             self.is_news = True
 
     def renewed(self, registration: Registration) -> None:
-        """See `resource_directory.registry.RegistryListener`."""
+        """Change nothing: a renewal has the same terms."""
 
     def take(self, registrations: Iterable[Registration]) -> bytes:
         """The digest now.

@@ -39,7 +39,7 @@ LINK_FORMAT: Final = 40
 
 @dataclass(slots=True)  # not frozen: compiled, that costs several times as much to make
 class DirectoryRequest:
-    """What somebody asks of the directory; whether it may write was decided before.
+    """A request to the directory; whether it may write was decided before.
 
     Nothing changes one.
 
@@ -69,7 +69,7 @@ class DirectoryRequest:
 
 @dataclass(slots=True)  # not frozen, as above
 class DirectoryAnswer:
-    """What the directory answers; nothing changes one.
+    """An answer of the directory; nothing changes one.
 
     Attributes:
         code: of the response.
@@ -91,7 +91,7 @@ class DirectoryAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """What the directory needs from a registrant before it can answer (RFC 9176, section 5.1).
+    """A GET that the directory sends to a registrant before it answers (RFC 9176, section 5.1).
 
     Attributes:
         key: under which the result is given to the service.

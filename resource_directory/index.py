@@ -24,7 +24,7 @@ _COUNTED_VALUES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """What a look-up asks of an attribute: this value, or one that starts with it.
+    """A criterion of a look-up: an attribute has this value, or one that starts with it.
 
     RFC 6690, section 4.1: ``rt=temp*`` is a prefix.
     """

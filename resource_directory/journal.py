@@ -85,7 +85,7 @@ def clocks(mark: ClockMark) -> bytes:
 
 
 class RecordPlace(NamedTuple):
-    """Where the content of a registration's record stands in what was read.
+    """The place of a registration's record in the bytes that were read.
 
     Attributes:
         at: its first byte, from the beginning of all.
@@ -101,8 +101,10 @@ class RecordPlace(NamedTuple):
 
 @dataclass(slots=True)
 class KeptRecords:
-    """What records say. Of registrations it has the places alone: a machine that has less memory
-    than before need not hold all of them.
+    """The content of a journal.
+
+    Of registrations it has the places alone: a machine that has less memory than before need not
+    hold all of them.
 
     Attributes:
         places: by location, in the order in which they were made.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 
 class ChangeCount:
-    """How often what is gone through has changed.
+    """A count of the changes to a collection that somebody iterates over.
 
     Attributes:
         count: raised by each change.

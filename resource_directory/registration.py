@@ -32,7 +32,7 @@ Attributes = tuple[tuple[str, str], ...]
 
 @dataclass(slots=True)
 class Registration:
-    """What a directory knows of an endpoint.
+    """A registration: an endpoint, its attributes and its links.
 
     Attributes:
         location: path of its registration resource; never another endpoint's.
@@ -107,7 +107,7 @@ class Registration:
         )
 
     def says_the_same_as(self, other: Registration) -> bool:
-        """Whether it differs from another of the same endpoint in nothing but when it ends."""
+        """Return whether two registrations of an endpoint differ in nothing but when they end."""
         return (
             self.links == other.links
             and self.base == other.base

@@ -48,7 +48,7 @@ EXPIRED_PER_SLICE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class RegistryLimits:
-    """What a directory holds at most; sizes in bytes of memory, about."""
+    """The limits of a directory; sizes are about, in bytes of memory."""
 
     registrations: int = 100_000
     registrations_per_owner: int = 25_000
@@ -61,7 +61,7 @@ class RegistryLimits:
 
 
 class RegistryListener(Protocol):
-    """Who is told what changes in a registry, when it has."""
+    """A listener that a registry tells of each change after it."""
 
     def changed(self, before: Registration | None, after: Registration | None) -> None:
         """A registration was made, replaced by another at the same location, or has gone.

@@ -34,7 +34,7 @@ _LOOPBACK = ("127.0.0.1", "::1")
 
 
 class LookUpScope(enum.Enum):
-    """Whose directories are looked at."""
+    """The part of the fleet whose directories a look-up covers."""
 
     OWN = "own"
     GROUP = "group"

@@ -17,7 +17,7 @@ MAX_CHARACTERS: Final = 1 << 20
 
 
 class ChecksDone:
-    """How much was looked at, by all that work on one search.
+    """A count of the checks that one search has made, shared by all that work on it.
 
     Attributes:
         done: so many terms, or quarters of a candidate: some hundred nanoseconds each.

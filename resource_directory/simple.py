@@ -30,7 +30,7 @@ DEFAULT_MAX_AGE_S: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class SimpleRegistration:
-    """What a registrant asked for; its links are not known yet.
+    """A simple registration whose links are not known yet.
 
     Attributes:
         endpoint: its name.
@@ -55,7 +55,7 @@ _Registrant = tuple[str | None, str]
 
 
 class SimpleRegistrations:
-    """Which registrants are being asked for their links, and whose are fresh."""
+    """The fetches of registrants' links that are under way, and the ages of fetched links."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[SimpleRegistration, float]] = {}

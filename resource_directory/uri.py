@@ -156,7 +156,7 @@ def _unescaped(found: re.Match[str]) -> str:
 
 
 def _without_dots(path: str) -> str:
-    """What a path with dot segments means (section 5.2.4), whatever stands behind the path."""
+    """Resolve dot segments in a path (section 5.2.4), whatever stands behind the path."""
     end = min((at for at in (path.find("?"), path.find("#")) if at >= 0), default=len(path))
     if "/." not in path[:end]:
         return path

@@ -69,7 +69,7 @@ Seal = Callable[[int, bytes], bytes]
 
 @dataclass(slots=True)  # not frozen: one is made for each batch, which may hold a single message
 class Header:
-    """What a gateway knows of a batch without decoding its body; nothing changes one.
+    """The header of a batch: all that is known without decoding its body; nothing changes one.
 
     Attributes:
         origin: gateway id of the origin.
@@ -122,7 +122,7 @@ class Header:
 
     @property
     def passed(self) -> bool:
-        """Whether it is a statement of numbers that are not for whoever reads it (`passed`)."""
+        """Return whether it states numbers that are not for whoever reads it (`passed`)."""
         return bool(self.flags & Flags.PASSED)
 
     @property
@@ -313,7 +313,7 @@ def rows(frame: bytes, header: Header) -> list[Row]:
 
 
 def decode(frame: bytes, header: Header) -> list[Entry]:
-    """The same, as entries.
+    """Return the messages of a batch as entries.
 
     Raises:
         BatchError: as for `rows`.

@@ -22,7 +22,7 @@ MAX_GATEWAYS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """What a clock read at least.
+    """A lower bound of what another gateway's clock read.
 
     Attributes:
         clock_us: that.

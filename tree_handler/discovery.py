@@ -50,7 +50,7 @@ class ForeignTreeError(AnnouncementError):
 
 @dataclass(frozen=True, slots=True)
 class Announcement:
-    """What a gateway says of itself.
+    """An announcement of a gateway on its local network.
 
     Attributes:
         tree: name of the tree it belongs to.
@@ -126,7 +126,7 @@ class Announcement:
 
 @dataclass(slots=True)
 class DiscoveryCounters:
-    """What became of the datagrams, for status and metrics."""
+    """Counts of announcements, for status and metrics."""
 
     sent: int = 0
     own: int = 0
@@ -139,7 +139,7 @@ class DiscoveryCounters:
 
 @dataclass(frozen=True, slots=True)
 class AnnouncementTimes:
-    """When to announce, in seconds. Each wait is varied by a quarter either way.
+    """The intervals between announcements, in seconds. Each is varied by a quarter either way.
 
     Attributes:
         interval_s: between announcements of a gateway that runs on.

@@ -9,7 +9,7 @@ ADDRESS_BYTES: Final = 32
 
 
 class Flags:
-    """What a batch carries: bits of a whole number, for the arithmetic of enums is slow.
+    """The flags of a batch: bits of a whole number, for the arithmetic of enums is slow.
 
     An origin numbers each of the four kinds of messages apart: logged or not, clients' or control.
     """

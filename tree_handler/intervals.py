@@ -120,8 +120,7 @@ class Intervals:
         lasts[left:right] = [one for _, one in stays]
 
     def may_meet(self, other: Intervals) -> bool:
-        """Whether a number may be in this set and in ``other``, at a glance: they are not one
-        behind the other."""
+        """Return whether a number may be in both sets, at a glance: neither is behind the other."""
         if not (self._firsts and other._firsts):
             return False
         return self._firsts[0] <= other._lasts[-1] and other._firsts[0] <= self._lasts[-1]

@@ -16,7 +16,7 @@ from tree_handler.intervals import Intervals
 
 
 class LowestNumbers:
-    """What is kept of some parts.
+    """The lowest number of each stream that a series of parts still holds.
 
     Args:
         parts: where each begins and what it holds now, the oldest first.

@@ -21,7 +21,7 @@ from tree_handler.replication.epochs_over import is_over
 
 
 class RecordOfLife(Protocol):
-    """What a gateway tells of itself, in one of its lives."""
+    """A record of a gateway in one of its lives."""
 
     @property
     def epoch(self) -> int:

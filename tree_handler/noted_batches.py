@@ -20,7 +20,7 @@ RECORD_BYTES: Final = _RECORD.size + _CRC.size
 
 
 class NotedBatches:
-    """Where such batches start and end, in their order.
+    """The starts and ends of noted batches in the log, in their order.
 
     Attributes:
         complete_from: the position from which the notes are complete.

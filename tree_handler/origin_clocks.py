@@ -62,7 +62,7 @@ KnownClock = tuple[str, int, int, int]
 
 
 class OriginClocks:
-    """What one gateway knows of the clocks of all.
+    """The lower bounds that one gateway knows of the clocks of all.
 
     Args:
         own: this gateway's id and boot epoch.

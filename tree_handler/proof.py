@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 
 class Verdict(enum.Enum):
-    """What a signature proves; true only for `PROVEN`."""
+    """A verdict on a signature; true only for `PROVEN`."""
 
     PROVEN = "proven"
     FORGED = "forged"
@@ -52,7 +52,7 @@ class KeyRing(Protocol):
         late_s: float = 0.0,
         life: int = 0,
     ) -> Verdict:
-        """Whether a gateway signed a message. It never raises, whatever the signature's bytes are.
+        """Return whether a gateway signed a message; no bytes of a signature make it raise.
 
         Args:
             gateway_id: who is said to have signed.

@@ -22,7 +22,7 @@ LATER_ELEMENTS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class MessageSize:
-    """How large a message of one kind may be.
+    """The limits of a message's size, for one kind of message.
 
     Attributes:
         bytes_max: of it, packed.

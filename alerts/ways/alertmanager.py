@@ -36,7 +36,7 @@ class AlertmanagerWay:
         self._password = password
 
     def take(self, records: Sequence[AlertRecord]) -> None:
-        """See `alerts.record.WayOut`."""
+        """Post the newest record of each alert to Alertmanager."""
         headers = {"Content-Type": "application/json"}
         if self._user:
             proof = base64.b64encode(f"{self._user}:{self._password}".encode()).decode()

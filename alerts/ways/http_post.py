@@ -25,7 +25,7 @@ _TOLD_CHARACTERS: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """Where to POST.
+    """An HTTP server that alerts are POSTed to.
 
     Attributes:
         url: ``http`` or ``https``.

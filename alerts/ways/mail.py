@@ -19,7 +19,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """Who takes mails.
+    """A mail server, and the account that alerts are submitted with.
 
     Attributes:
         host: of the server.
@@ -68,7 +68,7 @@ class MailWay:
         self._link = link
 
     def take(self, records: Sequence[AlertRecord]) -> None:
-        """See `alerts.record.WayOut`."""
+        """Send the records as one mail."""
         server = self._server
         connection = self._connection()
         with within(server.exchange_s, lambda: connection.sock), contextlib.closing(connection):

@@ -40,7 +40,7 @@ class NtfyWay:
         self._link = link
 
     def take(self, records: Sequence[AlertRecord]) -> None:
-        """See `alerts.record.WayOut`."""
+        """Publish the records as one message of ntfy."""
         is_over = all(one.change == "cleared" for one in records)
         message = {
             "topic": self._topic,

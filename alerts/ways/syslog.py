@@ -30,7 +30,7 @@ class SyslogWay:
         self._own_name = own_name
 
     def take(self, records: Sequence[AlertRecord]) -> None:
-        """See `alerts.record.WayOut`."""
+        """Send the records to a syslog server over UDP, or to this machine's by its socket."""
         if self._to.startswith("/"):
             family, address = socket.AF_UNIX, self._to
             with contextlib.closing(socket.socket(family, socket.SOCK_DGRAM)) as sender:

@@ -45,7 +45,7 @@ class TeamChatWay:
         self._link = link
 
     def take(self, records: Sequence[AlertRecord]) -> None:
-        """See `alerts.record.WayOut`."""
+        """Post the records as one message of the chat service."""
         text = f"{title(records)}\n\n{body(records, self._link)}"[: _CHARACTERS[self._service]]
         message = _MESSAGES[self._service](text)
         self._server.post(msgspec.json.encode(message), {"Content-Type": "application/json"})

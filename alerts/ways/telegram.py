@@ -43,7 +43,7 @@ class TelegramWay:
         self._link = link
 
     def take(self, records: Sequence[AlertRecord]) -> None:
-        """See `alerts.record.WayOut`."""
+        """Send the records as one message of the bot."""
         message = {
             "chat_id": self._chat,
             "text": f"{title(records)}\n\n{body(records, self._link)}"[:_CHARACTERS],

@@ -33,7 +33,7 @@ class WebhookWay:
         self._clock = clock
 
     def take(self, records: Sequence[AlertRecord]) -> None:
-        """See `alerts.record.WayOut`."""
+        """Post the records as JSON, signed if there is a secret."""
         body = msgspec.json.encode(
             {
                 "title": title(records),

@@ -53,7 +53,7 @@ class BrokerSessionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """What a session is begun with.
+    """The settings with which a session of a broker begins.
 
     Attributes:
         client_id: by which the broker knows the session.
@@ -94,7 +94,7 @@ class BrokerMessage:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in memory, but for its properties."""
+        """Return about how many bytes of memory the message takes, its properties left out."""
         return len(self.row[0]) + len(self.row[2])
 
 

@@ -18,7 +18,7 @@ PASSWORD = "hedgerow-broker-password"  # noqa: S105  # a credential's name
 
 @dataclass(frozen=True, slots=True)
 class BrokerSection(ClientAccess):
-    """Which broker, what of it, and as whom.
+    """The broker, the topics that are collected from it, and the account.
 
     With ``ca_file`` the connection is in TLS, and the broker's certificate has to fit ``host``.
     ``password_file`` has the password in its first line; systemd's credential

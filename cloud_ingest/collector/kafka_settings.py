@@ -20,7 +20,7 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 @dataclass(frozen=True, slots=True)
 class KafkaSection(ClientAccess):
-    """Which cluster, which of its topics, and as whom.
+    """The Kafka cluster, the topics that are collected from it, and the account.
 
     The collector's id names the cluster in origins. A topic of which the spool has nothing is read
     from its ``start``. With ``key_in_topic`` a message stands under its topic and its key. With

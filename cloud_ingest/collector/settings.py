@@ -33,7 +33,7 @@ def spool_log() -> LogSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientAccess:
-    """As whom, and with which files, a client comes to another system."""
+    """The account and the files with which a client comes to another system."""
 
     user: str = ""
     password_file: Path | None = None
@@ -67,7 +67,7 @@ class ClientAccess:
 
 @dataclass(frozen=True, slots=True)
 class OriginSection:
-    """Whose messages they are in spool and tables, and where the spool is.
+    """The origin that spool and tables name for these messages, and the spool's folder.
 
     ``id`` is like a gateway's, and no gateway's or other collector's of the same tables.
     ``keeps_for`` names jobs: what their tables do not have yet is not trimmed.
@@ -86,7 +86,7 @@ class OriginSection:
 
 @dataclass(frozen=True, slots=True)
 class CollectorSection(OriginSection):
-    """Who the collector is, where it spools, and the certificate that it shows to gateways.
+    """The collector's id, its spool, and the certificate that it shows to gateways.
 
     The certificate is one of the fleet's authority, with the role ``collector`` and the collector's
     id; one with the role ``gateway`` is accepted, and could be used for more. With ``share`` =

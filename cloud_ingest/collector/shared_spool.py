@@ -221,8 +221,9 @@ def _is_shared(header: Header) -> bool:
 
 
 def _read(log: MessageLog) -> tuple[KeptNumbers, int, bool]:
-    """What the file says, and what the spool holds since it was written; the position behind that,
-    and whether all of it could be read.
+    """Read the file, and what the spool holds since it was written.
+
+    Returns the numbers, the position behind them, and whether all of it could be read.
 
     Without a file nothing is known of what the spool holds, and none of it is told.
     """

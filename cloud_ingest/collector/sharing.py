@@ -36,7 +36,7 @@ MAX_OWNERS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class SharingLimits:
-    """How long, and how much.
+    """The times and limits of collectors that share one group's messages.
 
     Attributes:
         say_s: how often the others are told, seconds.
@@ -56,7 +56,7 @@ class SharingLimits:
 
 @dataclass(slots=True)
 class KeptNumbers:
-    """What a group's spools have, as one member knows: its file holds it over a restart.
+    """The numbers that a group's spools have, as one member knows: a file keeps it over a restart.
 
     Attributes:
         mine: logged numbers that this spool has, synced, by stream.
@@ -108,7 +108,7 @@ class HeldBatch:
 
 @dataclass(slots=True)
 class OtherMember:
-    """What is known of another member in its present life."""
+    """The state of another member in its present life."""
 
     life: int = 0
     number: int = 0

@@ -26,7 +26,7 @@ _NAME_CHARACTERS_MAX: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Spooled:
-    """What a spool has of streams that have changed.
+    """A statement from one collector to another: which numbers of changed streams its spool has.
 
     Attributes:
         sender: id of the collector.

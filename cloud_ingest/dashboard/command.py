@@ -50,7 +50,7 @@ class _Opening:
 
 @dataclass(frozen=True, slots=True)
 class _AccessFiles:
-    """Who may do what, and the users: read at the start, and again at SIGHUP."""
+    """The files of the access policy and of users: read at the start, and again at SIGHUP."""
 
     policy: Path | None
     passwords: Path | None

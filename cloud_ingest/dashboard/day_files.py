@@ -28,7 +28,7 @@ def oldest_recent(newest: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DayChange:
-    """What is to be done about one day.
+    """The files of one day that are to be read.
 
     Attributes:
         day: as the partition has it, ``2026-11-20``.
@@ -44,7 +44,7 @@ class DayChange:
 
 @dataclass(slots=True)
 class DayFiles:
-    """What of a table has been read.
+    """A record of which files of a table have been read.
 
     Attributes:
         is_whole: a day is always read whole, for its rows replace each other.

@@ -47,7 +47,7 @@ class TooManyReadingsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WantedReadings:
-    """What a file is to hold.
+    """A request for a file of readings: which sensors, from when to when.
 
     Attributes:
         series: of which sensors, one after the other in the file.

@@ -15,7 +15,7 @@ MOMENTS_MAX: Final = 400
 
 
 class Placed(NamedTuple):
-    """Where a gateway stood in the tree from some time on.
+    """The place of a gateway in the tree from some time on.
 
     Attributes:
         time_ms: since 1970.

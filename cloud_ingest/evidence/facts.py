@@ -20,7 +20,7 @@ Stage = Literal["device-origin", "origin-collector", "collector-table", "origin-
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What a gateway says of itself.
+    """A record in which a gateway describes itself.
 
     Attributes:
         gateway: the origin of the message.
@@ -74,7 +74,7 @@ class GivenUp:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """How much came from one gateway.
+    """The counts of one gateway's messages in a batch.
 
     Attributes:
         gateway: the origin.
@@ -99,7 +99,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """How long messages of a gateway took over one stage, in one minute of the collector's clock.
+    """A histogram of one stage's delays of a gateway's messages, in one minute of the collector.
 
     Attributes:
         gateway: the origin.
@@ -118,7 +118,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class SensorSpan:
-    """What one sensor measured in the batch; numbers alone.
+    """A summary of what one sensor measured in the batch; numbers alone.
 
     Attributes:
         gateway: the origin.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CollectorSign:
-    """What a spool shows of its collector, and of how far the job is with it.
+    """The state of a spool: its collector's status, and how far the job has read it.
 
     Attributes:
         spool: its folder.
@@ -32,7 +32,7 @@ class CollectorSign:
 
 @dataclass(frozen=True, slots=True)
 class IngestSigns:
-    """What the job saw since it last said so.
+    """The signs of trouble that the job saw since it last reported.
 
     Attributes:
         collectors: of all of its spools.

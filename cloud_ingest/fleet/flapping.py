@@ -23,7 +23,7 @@ FLAPPING: Final[AlertKind] = "flapping"
 
 
 class Flap(msgspec.Struct, array_like=True):
-    """What is remembered of one subject that was wrong of late.
+    """The recent history of one subject that was wrong of late.
 
     Attributes:
         kind: what is wrong with it.

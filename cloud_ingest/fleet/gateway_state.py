@@ -70,7 +70,7 @@ class SensorState(msgspec.Struct, array_like=True):
 
 
 class TopologyTold(msgspec.Struct, array_like=True, frozen=True):
-    """What a gateway's last row in the table of topology said; another one is another row."""
+    """The content of a gateway's last row in the table of topology; a change makes a new row."""
 
     epoch: int
     root: str

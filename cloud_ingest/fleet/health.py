@@ -28,7 +28,7 @@ does: what comes from a plain broker or from Kafka never says one."""
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """How a gateway is.
+    """The health of a gateway.
 
     Attributes:
         state: in a word.

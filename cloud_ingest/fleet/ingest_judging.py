@@ -54,7 +54,7 @@ class CollectorState(msgspec.Struct, array_like=True):
 
 
 class IngestState(msgspec.Struct):
-    """What is remembered of the job and its collectors.
+    """The kept state of the job and its collectors.
 
     Attributes:
         collectors: by the folder of the spool.

@@ -13,7 +13,7 @@ _Positive = Annotated[float, Meta(gt=0)]
 
 
 class IngestBehind(KindRule, frozen=True, kw_only=True):
-    """What stood in a spool ``opens-s`` ago is not in the tables.
+    """A rule: an alert when what stood in a spool ``opens-s`` ago is not in the tables.
 
     It clears when what stands there is in the tables within ``clears-s``.
     """

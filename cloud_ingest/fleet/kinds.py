@@ -47,7 +47,7 @@ class KindRule(
 
 @dataclass(frozen=True, slots=True)
 class AboutKind:
-    """What is true of all alerts of one kind.
+    """The severity and the advice that all alerts of one kind share.
 
     Attributes:
         severity: how bad it is.

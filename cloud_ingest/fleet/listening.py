@@ -31,7 +31,7 @@ MAX_MARKS: Final = 1_100
 
 
 class Listening(msgspec.Struct):
-    """What the collector took, as far as it matters.
+    """The stretches of time in which the collector took messages.
 
     Attributes:
         progress_us: when it last took something; None before.

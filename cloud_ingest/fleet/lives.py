@@ -27,7 +27,7 @@ _MAX_RETURNS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What a record is.
+    """The position of a record among those of its gateway's lives.
 
     Attributes:
         is_newest: of the gateway's present life.

@@ -42,7 +42,7 @@ class Hole(msgspec.Struct, array_like=True):
 
 
 class Numbering(msgspec.Struct, array_like=True):
-    """What has come of one life.
+    """The sequence numbers that have come of one life.
 
     Attributes:
         top: the highest number.

@@ -22,7 +22,7 @@ MAX_PENDING_A_GATEWAY: Final = 1_000
 
 
 class OutgoingState(msgspec.Struct):
-    """What is remembered between two batches.
+    """The records that wait for the ways out, kept between two batches.
 
     Attributes:
         told: the last record of each alert that is told of as open, by its name.

@@ -185,7 +185,7 @@ class Flapping(KindRule, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab", kw_only=True):
-    """How much is remembered; the gateway or sensor that was heard longest ago is forgotten."""
+    """The limits of what is remembered; who was heard of longest ago is forgotten first."""
 
     gateways: Annotated[int, Meta(ge=1, le=100_000)] = 10_000
     sensors: Annotated[int, Meta(ge=0, le=10_000)] = 256

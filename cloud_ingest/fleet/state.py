@@ -31,7 +31,7 @@ MAX_QUERIES: Final = 8
 
 
 class StateError(ValueError):
-    """What was remembered can't be read; the message says why."""
+    """The kept state can't be read; the message says why."""
 
 
 class GapRow(msgspec.Struct, array_like=True, frozen=True):
@@ -98,7 +98,7 @@ class RowOutbox(msgspec.Struct):
 
 
 class FleetState(msgspec.Struct):
-    """What the watch remembers; bounded by gateways and their sensors.
+    """The whole state that the watch keeps; bounded by gateways and their sensors.
 
     Attributes:
         version: of this form.

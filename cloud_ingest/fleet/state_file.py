@@ -79,11 +79,11 @@ class StateFile:
         self._path = path
 
     def read(self) -> bytes | None:
-        """See `StateStore`."""
+        """Return the file's content; None if there is no file."""
         return self._path.read_bytes() if self._path.exists() else None
 
     def replace(self, data: bytes) -> None:
-        """See `StateStore`."""
+        """Replace the file in one step, and sync it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._path.with_suffix(".new")
         with fresh.open("wb") as file:
@@ -98,7 +98,7 @@ class StateFile:
             os.close(folder)
 
     def keep_up(self, hours: int) -> None:
-        """See `StateStore`: there is nothing older."""
+        """Delete nothing: there is nothing older."""
 
 
 class StateTable:
@@ -115,7 +115,7 @@ class StateTable:
         self._options = dict(options or {})
 
     def read(self) -> bytes | None:
-        """See `StateStore`."""
+        """Return the state in the table's row; None if there is no table."""
         try:
             table = DeltaTable(self.where, storage_options=self._options)
         except TableNotFoundError:
@@ -124,12 +124,12 @@ class StateTable:
         return rows[0] if rows else None
 
     def replace(self, data: bytes) -> None:
-        """See `StateStore`."""
+        """Overwrite the table with one row."""
         row = pa.table({"state": pa.array([data], pa.binary())})
         write_deltalake(self.where, row, mode="overwrite", storage_options=self._options)
 
     def keep_up(self, hours: int) -> None:
-        """See `StateStore`."""
+        """Write a checkpoint of the table, and delete what is older and nobody reads."""
         table = DeltaTable(self.where, storage_options=self._options)
         table.create_checkpoint()
         table.cleanup_metadata()

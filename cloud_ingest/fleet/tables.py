@@ -21,7 +21,7 @@ _DAY_US: Final = 86_400_000_000
 
 @dataclass(frozen=True, slots=True)
 class FleetChanges:
-    """What is to be written.
+    """The rows that are to be written to the fleet's tables.
 
     Attributes:
         append: rows, by the table that gets them.

@@ -206,7 +206,7 @@ class FleetWatch:
 
     @property
     def progress_us(self) -> int | None:
-        """How far the collectors are, by the watch's time; None before they took anything."""
+        """Return the time up to which collectors have come; None before they took anything."""
         return self._state.listening.progress_us
 
     # -- what comes out --------------------------------------------------------------------------
@@ -251,11 +251,11 @@ class FleetWatch:
         return FleetChanges(tables.appended(outbox), {}, outbox.number)
 
     def begin_writing(self) -> None:
-        """What `changes` gave is written now; `state` is to be kept before."""
+        """Note that the rows of `changes` are being written; `state` is to be kept before."""
         self._state.outbox.is_being_written = True
 
     def written(self, changes: FleetChanges) -> None:
-        """What `changes` or `unwritten` gave is in the tables, and nothing was taken meanwhile."""
+        """Note that the rows of `changes` or `unwritten` are in the tables; none came since."""
         self._has_news &= "gateways" not in changes.replace
         self._gaps_changed &= "gaps" not in changes.replace
         self._state.alerts.has_changed &= "alerts" not in changes.replace

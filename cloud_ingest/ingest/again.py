@@ -52,7 +52,7 @@ _GONE: Final = pa.schema([QUARANTINE.field(name) for name in (*KEYS, "reason")])
 
 @dataclass(frozen=True, slots=True)
 class AgainRead:
-    """What became of the messages in quarantine.
+    """The counts of a second reading of the messages in quarantine.
 
     Attributes:
         moved: are in telemetry now.

@@ -184,7 +184,7 @@ def _count(gaps: Iterable[Interval]) -> int:
 
 
 def _coarser(numbers: Intervals, most: int) -> Intervals:
-    """The same numbers and few beside, in at most so many runs: those closest are joined.
+    """Join the closest runs, until there are at most so many; numbers between them are added.
 
     The starts of a gateway have ascending epochs, so what is beside lies among old lives.
     """

@@ -220,7 +220,7 @@ class TelemetryColumns:
 
 
 def is_status_of(topic: str, origin: str) -> bool:
-    """Whether a topic is that of a gateway's status: ``<domain>/<group>/<gateway>/$status``."""
+    """Return whether a gateway's status has this topic: ``<domain>/<group>/<gateway>/$status``."""
     if not topic.endswith(STATUS_TOPIC_END):
         return False
     parts = topic.split("/")

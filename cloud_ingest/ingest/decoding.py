@@ -87,7 +87,7 @@ class _Found:
 
 @dataclass(slots=True)
 class _Counted:
-    """What came of one gateway."""
+    """The counts of one gateway's messages."""
 
     messages: int = 0
     undecodable: int = 0

@@ -22,7 +22,7 @@ def bucket(delay_us: int) -> int:
 
 
 def fine_bucket(delay_us: int) -> int:
-    """The same with sixteen to the octave."""
+    """Return the bucket of a delay, of sixteen to the octave."""
     return _bucket(delay_us / 1_000, FINE_PER_OCTAVE, _FINE_LOWEST)
 
 

@@ -47,7 +47,7 @@ _GoesOut = Callable[[pa.Table], pa.ChunkedArray]
 
 @dataclass(frozen=True, slots=True)
 class ForgottenGateway:
-    """What became of it.
+    """The outcome of forgetting one gateway.
 
     Attributes:
         rows: that were deleted, of all tables.

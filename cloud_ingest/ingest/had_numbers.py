@@ -9,7 +9,7 @@ from cloud_ingest.ledger.number_ledger import NumberLedger
 
 
 def had_numbers(ledger: NumberLedger) -> Iterator[Numbers]:
-    """What has come of logged messages of clients: in telemetry, in quarantine, or kept at home.
+    """Give the numbers of clients' logged messages in telemetry, in quarantine, or kept at home.
 
     Args:
         ledger: what the tables have.

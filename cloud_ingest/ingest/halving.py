@@ -34,7 +34,7 @@ class BlamedStretch(SpoolStretch):
 
 
 def fault_of(error: Exception) -> str | None:
-    """Why a message is to blame for what a task raises; None if none is."""
+    """Return why a message is to blame for a task's error; None if none is."""
     if isinstance(error, STORAGE_ERRORS):
         return None
     return f"{BLAMED}{type(error).__name__}: {error}"

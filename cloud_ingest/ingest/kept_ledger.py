@@ -167,7 +167,7 @@ class KeptLedger:
         return not mark or quarantine.has(mark)
 
     def _close(self) -> None:
-        """What was written under larger limits, or none, is within these from now on."""
+        """Bring a ledger that was written under larger limits, or none, within the present ones."""
         change = LedgerChange()
         closing = Closing(self.ledger, change)
         for origin in self.ledger.lives:

@@ -22,7 +22,7 @@ MINUTE_US = 60_000_000
 
 @dataclass(frozen=True, slots=True)
 class RowFacts:
-    """What rows tell.
+    """The facts that rows of telemetry give.
 
     Attributes:
         facts: of sensors and delays.
@@ -142,7 +142,7 @@ def device_delays(timed: pa.Table) -> Iterator[Delays]:
 
 
 def accept_latencies(timed: pa.Table) -> dict[str, GatewayTotals]:
-    """The same as sum, count and maximum by gateway."""
+    """Return sum, count and maximum of the latencies by gateway."""
     found = timed.group_by("origin", use_threads=False).aggregate(
         [("us", "sum"), ("us", "count"), ("us", "max")]
     )

@@ -57,7 +57,7 @@ class UnsureStretch(SpoolStretch):
 
 @dataclass(frozen=True, slots=True)
 class SpoolSpot:
-    """Where a batch stands: spool, segment, first byte, and that byte over all segments."""
+    """The place of a batch: spool, segment, first byte, and that byte over all segments."""
 
     spool: str
     segment: str

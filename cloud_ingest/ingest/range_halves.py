@@ -21,7 +21,7 @@ class TasksFailedError(RuntimeError):
 
 
 class BatchSpot(NamedTuple):
-    """Where a batch stands."""
+    """The place of a batch."""
 
     spool: str
     segment: str

@@ -53,7 +53,7 @@ class DamageFound:
 
     @property
     def crc(self) -> int:
-        """What tells them from others at the same place."""
+        """Return the checksum that tells these bytes from others at the same place."""
         return zlib.crc32(self.data)
 
     def row(self, now_us: int) -> dict[str, object]:
@@ -72,7 +72,7 @@ class DamageFound:
 
 @dataclass(slots=True)
 class Scanned:
-    """What a trigger reads.
+    """The result of a trigger's scan of the spools.
 
     Attributes:
         plan: of its batches.

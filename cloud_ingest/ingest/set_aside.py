@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class AsideCounts:
-    """What one run of the job has set aside.
+    """Counts of what one run of the job has set aside.
 
     Attributes:
         counts: by what it is.

@@ -30,7 +30,7 @@ MAX_REASON: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class TaskOrder:
-    """What one task is to do.
+    """An order for one task: which stretches to decode, and by what.
 
     Attributes:
         stretches: what to decode.
@@ -58,7 +58,7 @@ class TaskOrder:
 
 @dataclass(slots=True)
 class TaskResult:
-    """What one task did.
+    """The result of one task.
 
     Attributes:
         telemetry: files of readings.
@@ -147,5 +147,5 @@ def proven_rows(frame: bytes, header: Header, seals: Seals | None) -> Sequence[R
 
 
 def reason(why: str) -> str:
-    """Why something is in quarantine, as a table can hold it."""
+    """Return the reason for quarantine in a form that a table can hold."""
     return why.encode(errors="backslashreplace").decode()[:MAX_REASON]

@@ -33,7 +33,7 @@ class SparkGoneError(RuntimeError):
 
 @contextmanager
 def asked_to_end() -> Iterator[threading.Event]:
-    """What SIGTERM and SIGINT set meanwhile."""
+    """Give an event that SIGTERM and SIGINT set meanwhile."""
     asked = threading.Event()
     before = {
         number: signal.signal(number, lambda *_: asked.set())

@@ -55,7 +55,7 @@ class ClassArchive:
 
     @property
     def options(self) -> str:
-        """What Java is started with."""
+        """Return the options that Java is started with."""
         if self._fresh is not None:
             return f'{_QUIET} "-XX:ArchiveClassesAtExit={self._fresh}"'
         if self._file is not None and self._file.exists():
@@ -88,7 +88,7 @@ class ClassArchive:
 def class_archive(
     java: Java, conf: Mapping[str, str], scratch: Path, environment: Mapping[str, str]
 ) -> Iterator[ClassArchive]:
-    """What a session of this process is started with.
+    """Give the archive of classes with which a session of this process starts.
 
     Args:
         java: that runs Spark.

@@ -28,7 +28,7 @@ def collector_signs(spools: Iterable[Path], query: str) -> tuple[CollectorSign, 
 
 
 class UntoldBeginnings:
-    """How often the query was begun again that nobody was told of yet, and that the job began."""
+    """The restarts of the query, and the job's start, that nobody was told of yet."""
 
     def __init__(self) -> None:
         self._reasons: list[str] = []

@@ -103,7 +103,7 @@ def find(environment: Mapping[str, str]) -> Java:
 
 
 def provide(environment: Mapping[str, str]) -> Java:
-    """As `find`, and ready for Spark: the wheel's runtime gets its stand-in JAVA_HOME.
+    """Find a Java that is ready for Spark: the wheel's runtime gets a stand-in JAVA_HOME.
 
     Raises:
         JavaChoiceError: see `find`.

@@ -72,7 +72,7 @@ MOMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class IngestSettings:
-    """What a job goes by.
+    """The settings of a job.
 
     Attributes:
         tables: the folder of all tables.
@@ -97,7 +97,7 @@ class IngestSettings:
 
 
 class Ingest:
-    """What Spark calls with each micro-batch.
+    """The function that Spark calls with each micro-batch, and its state.
 
     Raises:
         TableError: a table can't be opened.
@@ -142,7 +142,7 @@ class Ingest:
 
     @property
     def ledger(self) -> NumberLedger:
-        """What the tables have."""
+        """Return the ledger of what the tables have."""
         return self._kept.ledger
 
     @property

@@ -42,7 +42,7 @@ _BEGINNING = SpoolPlace(0)
 
 
 class SpoolSource(DataSource):
-    """What Spark asks for by the format's name.
+    """A data source that Spark finds by the format's name.
 
     Options: ``spools`` (a JSON list of folders) and ``max_bytes`` (of a trigger; at least one
     segment of each spool is read).
@@ -89,7 +89,7 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {spool: _BEGINNING.plain() for spool in self._spools}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """As much as the option says."""
+        """Return the limit that the option sets."""
         return ReadMaxBytes(self._max_bytes)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -146,7 +146,7 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 @dataclass(frozen=True, slots=True)
 class _Unread:
-    """What there is to read of one spool."""
+    """The unread part of one spool."""
 
     begin: SpoolPlace
     until: int
@@ -187,7 +187,7 @@ def _place(plain: Any) -> SpoolPlace:
 
 
 def _begin(place: SpoolPlace, readable: Sequence[SpoolSegment], name: str) -> SpoolPlace:
-    """Where to go on: at the beginning, if it is another spool than the one that was read."""
+    """Return where to read on: at the beginning, if another spool than this was read before."""
     return place if place.fits(readable, name) else _BEGINNING
 
 

@@ -22,7 +22,7 @@ _DIED: Final = ("Python worker exited unexpectedly", "ExecutorLostFailure")
 
 
 class TaskRunner(Protocol):
-    """Where tasks are carried out."""
+    """A place where tasks are carried out."""
 
     @property
     def at_once(self) -> int:
@@ -63,7 +63,7 @@ class SparkTasks:
 
     @property
     def at_once(self) -> int:
-        """See `TaskRunner`."""
+        """Return the parallelism of the cluster."""
         return self._context.defaultParallelism
 
     def prepare(self) -> None:
@@ -77,11 +77,11 @@ class SparkTasks:
             self._context.parallelize(range(count), count).foreach(_import_all)
 
     def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
-        """See `TaskRunner`."""
+        """Carry out the orders on the cluster."""
         return self._each(orders, carry_out)
 
     def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
-        """See `TaskRunner`."""
+        """Find the births in the orders on the cluster."""
         return self._each(orders, find_births)
 
     def _each(self, orders: list[TaskOrder], act: Callable[[TaskOrder], _Answer]) -> list[_Answer]:
@@ -102,11 +102,11 @@ class LocalTasks:
     at_once = 1
 
     def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
-        """See `TaskRunner`."""
+        """Carry out the orders here, one after the other."""
         return list(map(carry_out, orders))
 
     def births(self, orders: list[TaskOrder]) -> list[list[Birth]]:
-        """See `TaskRunner`."""
+        """Find the births in the orders here, one after the other."""
         return list(map(find_births, orders))
 
 

@@ -65,7 +65,7 @@ _KINDS = ((False, True), (False, False), (True, True), (True, False))
 
 
 class ToldPlace(NamedTuple):
-    """Where a gateway stands, as it says.
+    """The place of a gateway in the hierarchy, as it says.
 
     Attributes:
         time_us: when it said so.
@@ -99,7 +99,7 @@ Numbered = dict[Stream, Intervals]
 
 @dataclass(slots=True)
 class LedgerChange:
-    """What one commit adds.
+    """The change that one commit makes to the ledger.
 
     Attributes:
         seen: numbers that the tables have now, or that count as had.
@@ -140,7 +140,7 @@ class LedgerChange:
             self.places[gateway] = told
 
     def pack(self) -> str:
-        """As text, for the metadata of a commit."""
+        """Return the change as text, for the metadata of a commit."""
         return base64.b85encode(zlib.compress(msgpack.packb(_plain(self)), 1)).decode()
 
     @classmethod

@@ -24,7 +24,7 @@ Alias = tuple[str, int]
 
 
 class MessageStamp(NamedTuple):
-    """Where a message stands among others.
+    """The position of a message among others.
 
     Attributes:
         origin: the gateway that accepted it.

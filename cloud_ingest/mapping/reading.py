@@ -26,7 +26,7 @@ NOBODY: Final = MessageStamp("", 0, 0)
 
 
 class MessageReader(Protocol):
-    """What reads messages by one rule."""
+    """A reader of messages by one rule."""
 
     def read(
         self, topic: str, payload: bytes, parts: Mapping[str, str], sender: MessageStamp

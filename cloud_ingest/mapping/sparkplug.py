@@ -82,7 +82,7 @@ class SparkplugReader:
         return found
 
     def _born(self, metric: Any, place: str, sender: MessageStamp) -> Alias | None:
-        """What the birth says of a metric: of its device, or of its node, whose aliases are one."""
+        """Find a metric's alias in the birth of its device, or of its node, which share aliases."""
         if not metric.HasField("alias"):
             return None
         node = "/".join(place.split("/")[:2])

@@ -54,7 +54,7 @@ class SpoolPlace:
         raise ValueError(f"no place in a spool: {str(plain)[:60]!r}")
 
     def plain(self) -> list[int | str]:
-        """As it stands in an offset of Spark's."""
+        """Return the place as it stands in an offset of Spark's."""
         return [self.position, self.digest, self.spool]
 
     @classmethod

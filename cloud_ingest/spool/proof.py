@@ -64,7 +64,7 @@ class HandedCertificates:
         late_s: float = 0.0,
         life: int = 0,
     ) -> Verdict:
-        """See `tree_handler.proof.KeyRing`; when certificates end is not looked at."""
+        """Check a signature; when certificates end is not looked at."""
         key = self._keys.get((gateway_id, signature[:NAME_BYTES]))
         if key is None:
             return Verdict.UNKNOWN
@@ -80,11 +80,11 @@ class HandedCertificates:
     def knows_key(
         self, gateway_id: str, signature: bytes, late_s: float = 0.0, life: int = 0
     ) -> bool:
-        """See `tree_handler.proof.KeyRing`; when certificates end is not looked at."""
+        """Return whether the signing key is known; when certificates end is not looked at."""
         return (gateway_id, signature[:NAME_BYTES]) in self._keys
 
     def only_receives(self, gateway_id: str) -> bool:
-        """See `tree_handler.proof.KeyRing`."""
+        """Return whether all certificates of a gateway are a collector's."""
         return gateway_id in self._collectors and gateway_id not in self._gateways
 
     def _add(self, certificate: x509.Certificate) -> None:

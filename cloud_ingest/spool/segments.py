@@ -53,7 +53,7 @@ class SpoolError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SpoolMark:
-    """How far a spool may be read: ``length`` bytes of ``segment`` and all segments before it."""
+    """The end of the readable spool: ``length`` bytes of ``segment`` and all segments before it."""
 
     segment: str
     length: int
@@ -155,7 +155,7 @@ def segments(spool: Path, mark: SpoolMark | None) -> list[SpoolSegment]:
 
 @dataclass(frozen=True, slots=True)
 class SpoolRange:
-    """What a trigger reads of one segment.
+    """The part of one segment that a trigger reads.
 
     Attributes:
         spool: the spool's folder.

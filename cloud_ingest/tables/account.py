@@ -33,7 +33,7 @@ OriginStamp = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class FleetAccount:
-    """What became of the messages.
+    """An account of messages: how many were acknowledged, ingested, lost and doubled.
 
     Attributes:
         acknowledged: messages that a publisher has an acknowledgement for.

@@ -61,7 +61,7 @@ class OtherWriterError(TableError):
 
 @contextmanager
 def named_errors(store: TableStore) -> Iterator[None]:
-    """What a store refuses, as an error that names it.
+    """Raise what a store refuses within as an error that names the store.
 
     Raises:
         TableError: whatever deltalake or the file system said.
@@ -137,7 +137,7 @@ class IngestTable:
 
     @property
     def identity(self) -> str:
-        """What tells it from another table in the same place."""
+        """Return the identifier that tells this table from another one in the same place."""
         return str(self._table.metadata().id)
 
     def dataset(self) -> Any:

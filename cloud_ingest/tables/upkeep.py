@@ -43,7 +43,7 @@ _Partition = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class UpkeepSettings:
-    """What is kept, and for how long.
+    """The times for which rows and files are kept.
 
     Attributes:
         keep_days: days of telemetry, today not counted; None: all.

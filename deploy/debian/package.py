@@ -71,7 +71,7 @@ class PackageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What kind of machine a package is for.
+    """A kind of machine that a package is for.
 
     Attributes:
         abi: of its Python, as wheels name it.
@@ -218,7 +218,7 @@ def service() -> str:
 
 
 def planned() -> ServicePlan:
-    """What systemd runs: the package's program, as the gateway's user."""
+    """Return the service of the package: its program, run as the gateway's user."""
     return ServicePlan(
         gateway_id="of this machine",
         command=(str(HOME / "bin/hedgerow"),),
@@ -230,7 +230,7 @@ def planned() -> ServicePlan:
 
 
 def control(kind: Kind, version: str, installed: int) -> str:
-    """What dpkg is told (deb-control(5)).
+    """Return the control file for dpkg (deb-control(5)).
 
     Args:
         kind: of machine.

@@ -112,7 +112,7 @@ class GatewayAlerts:
     # -- what people do --------------------------------------------------------------------------
 
     def acknowledge(self, alert_id: str, who: str, note: str) -> OpenAlert:
-        """See `AlertDesk.acknowledge`."""
+        """Acknowledge an open alert: see `AlertDesk.acknowledge`."""
         return self._desk.acknowledge(alert_id, who, note, self._now.wall_us)
 
     def of_link(self, links: AckLinks, token: str) -> OpenAlert:
@@ -136,13 +136,13 @@ class GatewayAlerts:
     def silence(
         self, matcher: AlertMatcher, for_s: float, begins_us: int, who: str, note: str
     ) -> AlertSilence:
-        """See `AlertDesk.silence`."""
+        """Silence what a matcher takes: see `AlertDesk.silence`."""
         return self._desk.silence(
             matcher, for_s, self._now.wall_us, begins_us=begins_us, who=who, note=note
         )
 
     def end_silence(self, number: int) -> None:
-        """See `AlertDesk.end_silence`."""
+        """End a silence: see `AlertDesk.end_silence`."""
         self._desk.end_silence(number)
 
     def test(self, gateway: str, site: str, ways: Sequence[str]) -> list[str]:

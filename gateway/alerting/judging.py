@@ -215,7 +215,7 @@ class GatewayJudge:
 
 
 class _Verdict:
-    """What comes of one look.
+    """The sightings of one look at the gateway, rule by rule.
 
     Args:
         seen: what is looked at.
@@ -229,7 +229,7 @@ class _Verdict:
         self.unsure: set[AlertSubject] = set()
 
     def judge(self, rule: str) -> None:
-        """What is not said to be wrong by this rule is well."""
+        """Note that a rule was judged: what it does not find wrong is well."""
         self.judged.add(rule)
 
     def is_wrong(

@@ -235,7 +235,7 @@ class RouteSection:
 
 @dataclass(frozen=True, slots=True)
 class AlertsSection:
-    """Which alerts a gateway raises, and on which ways they leave.
+    """The alerts that a gateway raises, and the ways on which they leave.
 
     It looks every ``look_s``. What stands is told again every ``remind_s`` (0: never) until it is
     acknowledged; the first record waits ``gather_s`` for others of its site. ``off`` names rules
@@ -294,7 +294,7 @@ class AlertsSection:
 
     @property
     def plan(self) -> AlertPlan:
-        """What the gateway goes by."""
+        """Return the plan of alerts by these settings."""
         terms = {
             name: replace(terms, after_s=float(self.after_s.get(name, terms.after_s)))
             for name, terms in RULES.items()

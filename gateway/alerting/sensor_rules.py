@@ -30,7 +30,7 @@ class SensorRuleError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorRule:
-    """When a value is wrong.
+    """A rule by which a sensor's values are wrong.
 
     Attributes:
         stuck_s: it was the same for so long; 0: never.

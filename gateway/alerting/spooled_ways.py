@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Spooled(msgspec.Struct):
-    """What is remembered.
+    """The content of the file that spools records for the ways out.
 
     Attributes:
         ways: by name.
@@ -95,7 +95,7 @@ class SpooledWays:
             threading.Thread(target=target, name=f"alerts by {way}", daemon=True).start()
 
     def take(self, records: Sequence[AlertRecord]) -> None:
-        """See `alerts.record.WayOut`: they are taken when they are on the disk.
+        """Take records over for the ways out; they are taken when they are on the disk.
 
         Raises:
             OSError: they can't be written.

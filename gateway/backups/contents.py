@@ -61,7 +61,7 @@ class ArchivedFile:
 
 @dataclass(slots=True)
 class Contents:
-    """What an archive holds.
+    """The content of a backup's archive.
 
     Attributes:
         gateway: whose it is; empty until that was read.
@@ -199,7 +199,7 @@ def _members(tar: tarfile.TarFile, found: Contents) -> Iterator[ArchivedFile]:
 
 
 def _noted(tar: tarfile.TarFile, info: tarfile.TarInfo, found: Contents) -> bytes:
-    """What the configuration's file holds, of which ``found`` has the gateway and its state."""
+    """Read the configuration's file; ``found`` gets the gateway and its state."""
     if info.size > MAX_CONFIG_BYTES:
         raise RestoreError(f"no gateway has a {CONFIG_FILE} of {info.size} bytes")
     content = tar.extractfile(info)

@@ -74,7 +74,7 @@ class BackupPlace(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlaceKeys:
-    """What opens a place; empty where it is not needed.
+    """The keys and addresses that open a place for backups; empty where they are not needed.
 
     Attributes:
         ssh_key: file with the private key for SSH; None: what the user's agent has.
@@ -163,7 +163,7 @@ class FolderPlace:
         self._folder = folder
 
     def listed(self, gateway: str) -> dict[str, int]:
-        """See `BackupPlace`."""
+        """Return the names in the folder that begin with a gateway's, and the bytes of each."""
         found: dict[str, int] = {}
         with self._named(), os.scandir(self._folder) as entries:
             for entry in entries:
@@ -176,7 +176,7 @@ class FolderPlace:
         return found
 
     def put(self, file: Path, name: str) -> None:
-        """See `BackupPlace`."""
+        """Copy a file into the folder under another name, sync it, and rename it."""
         part = self._folder / f"{name}{PART}"
         with self._named():
             try:
@@ -201,7 +201,7 @@ class FolderPlace:
             os.close(folder)
 
     def get(self, name: str, to: Path, most_bytes: int) -> None:
-        """See `BackupPlace`."""
+        """Copy an archive out of the folder."""
         with (
             self._named(),
             (self._folder / name).open("rb") as source,
@@ -212,7 +212,7 @@ class FolderPlace:
             shutil.copyfileobj(source, target, 1 << 20)
 
     def remove(self, name: str) -> None:
-        """See `BackupPlace`."""
+        """Delete an archive in the folder."""
         with self._named():
             (self._folder / name).unlink(missing_ok=True)
 
@@ -244,7 +244,7 @@ class RclonePlace:
         self._shows_parts = shows_parts
 
     def listed(self, gateway: str) -> dict[str, int]:
-        """See `BackupPlace`."""
+        """Return the names that rclone lists of a gateway, and the bytes of each."""
         only = ("--include", f"/{gateway}.*")
         said = self._rclone("lsjson", "--files-only", "--no-modtime", *only, self._path(""))
         if len(said) > _LISTING_BYTES:
@@ -258,7 +258,7 @@ class RclonePlace:
         return found
 
     def put(self, file: Path, name: str) -> None:
-        """See `BackupPlace`."""
+        """Upload a file; where the place shows parts, under another name at first."""
         if not self._shows_parts:
             self._rclone("copyto", str(file), self._path(name))
             return
@@ -267,7 +267,7 @@ class RclonePlace:
         self._rclone("moveto", self._path(part), self._path(name))
 
     def get(self, name: str, to: Path, most_bytes: int) -> None:
-        """See `BackupPlace`."""
+        """Download an archive, and no more bytes than it may have."""
         os.close(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         bound = (f"--max-transfer={most_bytes + _SLACK_BYTES}B", "--cutoff-mode=hard")
         self._rclone("copyto", *bound, self._path(name), str(to))
@@ -276,7 +276,7 @@ class RclonePlace:
             raise BackupError(f"{self._to}: {name} has {size} bytes, and {most_bytes} were listed")
 
     def remove(self, name: str) -> None:
-        """See `BackupPlace`."""
+        """Delete an archive by rclone."""
         self._rclone("deletefile", self._path(name))
 
     def _path(self, name: str) -> str:

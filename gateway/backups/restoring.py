@@ -211,7 +211,7 @@ def undo(config: Path, state: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """See renameat2(2), RENAME_EXCHANGE.
+    """Exchange two paths in one step: renameat2(2), RENAME_EXCHANGE.
 
     Raises:
         OSError: the file system has no such thing, or one is not there.

@@ -37,7 +37,7 @@ FREE_BYTES: Final = 64 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackupSettings:
-    """What the settings file of a gateway's backups says.
+    """The settings of a gateway's backups by a timer, as their file has them.
 
     Attributes:
         to: the place; see `place_of`.
@@ -162,8 +162,10 @@ class TimedBackup:
             return made
 
     def _make(self, known: int) -> tuple[KeptArchive, BackupTrial | None, str]:
-        """What is in the place, what came of the last trial there, and why an older one is still
-        there; empty if it is gone.
+        """Make a backup and put it into the place.
+
+        Returns what is in the place, the result of the last trial there, and why an older one is
+        still there; empty if it is gone.
         """
         settings = self._settings
         gateway = making.gateway_id(settings.config)

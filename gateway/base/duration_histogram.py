@@ -9,7 +9,7 @@ BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.
 
 
 class DurationHistogram:
-    """How often how long; written by one thread at a time.
+    """A histogram of durations; one thread writes it at a time.
 
     Attributes:
         counts: in each bucket of `BOUNDS_S` alone, then above the last.

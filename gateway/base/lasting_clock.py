@@ -38,7 +38,7 @@ _TIME_ERROR: Final = 5
 
 
 class Clocks(Protocol):
-    """What a machine knows of the time, in microseconds."""
+    """The clocks of a machine, in microseconds."""
 
     boot: int
     """Which boot of the machine this is."""
@@ -82,7 +82,7 @@ class KernelClocks:
 
 
 class Mark(NamedTuple):
-    """What the clock and those that it stands on said at one moment; all in microseconds.
+    """A mark: the readings of several clocks at one moment; all in microseconds.
 
     Attributes:
         lasting_us: this clock.
@@ -159,7 +159,7 @@ class LastingClock:
 
 
 class Dating:
-    """When what stands in the log came, on the lasting clock; rather later than it did.
+    """A dating of the log's content on the lasting clock; rather later than it came.
 
     What this gateway wrote has the wall clock's time in its header, and behind a mark it is known
     what that clock was worth. What came from others stands before something of the gateway's own:

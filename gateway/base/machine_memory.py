@@ -33,7 +33,7 @@ class MemoryBound:
 
 @dataclass(frozen=True, slots=True)
 class _GroupFiles:
-    """What a version of cgroups calls its files.
+    """The names that a version of cgroups gives its files.
 
     Attributes:
         limits: of the group.

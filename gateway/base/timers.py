@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Alarm(Protocol):
-    """What will be called back."""
+    """A callback that is due later."""
 
     def cancel(self) -> None:
         """It will not."""

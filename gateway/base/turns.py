@@ -50,7 +50,7 @@ class Turns:
         self._is_reading = True
 
     def read_ends(self) -> None:
-        """What the read brought is due: at once if reads come alone, with the others if not."""
+        """End a read: what it brought is due now if reads come alone, with the others if not."""
         self._is_reading = False
         if self._is_open:
             self._reads += 1

@@ -77,7 +77,7 @@ class Announcements:
 
     @property
     def filters(self) -> tuple[str, ...]:
-        """What was retained on topics that these match is what `begin` has to know."""
+        """Return the filters of retained messages that `begin` has to know."""
         own = f"+/+/{self._gateway.gateway_id}/+/config"
         return own, self._gateway.availability_topic
 
@@ -106,7 +106,7 @@ class Announcements:
 
     @property
     def wanted(self) -> dict[str, bytes]:
-        """What is to be retained, by topic."""
+        """Return what is to be retained, by topic."""
         here = self._gateway.availability_topic
         return self._configs | ({here: ONLINE} if self._is_on else {})
 

@@ -47,7 +47,7 @@ OWN_KEYS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class AnnouncingGateway:
-    """Whose entities they are.
+    """The gateway whose entities are announced.
 
     Attributes:
         gateway_id: its id.
@@ -62,7 +62,7 @@ class AnnouncingGateway:
 
     @property
     def availability_topic(self) -> str:
-        """Where it says, retained, whether it is there."""
+        """Return the topic at which the gateway says, retained, whether it is there."""
         return f"{self.prefix}/availability"
 
     def state_topic(self, name: str) -> str:
@@ -212,7 +212,7 @@ _LABELS: Mapping[ValueKind, str] = {"number": "v", "boolean": "vb", "text": "vs"
 
 
 def _shown(each: ConfiguredSensor, shown: Shown, component: str) -> dict[str, Any]:
-    """What depends on the component: unit, classes, and how the value is taken from a reading."""
+    """Return the fields that depend on the component: unit, classes and template of the value."""
     is_json = each.form.format == mqtt_form.JSON
     value = f"value_json[0].{_LABELS[shown.kind]}" if is_json else "value"
     if shown.kind == "boolean":

@@ -13,7 +13,7 @@ _PREFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class HomeAssistantSection:
-    """Whether sensors and actuators are announced, and below which topic.
+    """The announcement of sensors and actuators to Home Assistant.
 
     With ``discovery`` they are, and actuators can be set over MQTT. ``prefix`` is Home Assistant's
     discovery prefix.

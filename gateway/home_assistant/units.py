@@ -19,7 +19,7 @@ RATIO = "/"
 
 @dataclass(frozen=True, slots=True)
 class ShownAs:
-    """How values of a unit are shown.
+    """The way in which Home Assistant shows values of a unit.
 
     Attributes:
         unit: ``unit_of_measurement``; None for a plain number.

@@ -23,7 +23,7 @@ IndexedNumbers = Mapping[Epoch, Intervals]
 
 @dataclass(frozen=True, slots=True)
 class SegmentIndex:
-    """What is told of one segment.
+    """The index of one segment of the log.
 
     Attributes:
         start: the position of its first byte over all segments.

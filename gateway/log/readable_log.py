@@ -39,7 +39,7 @@ class ReadableLog:
 
     @property
     def position(self) -> int:
-        """Where the next batch will stand, over all segments that ever were."""
+        """Return the position of the next batch, over all segments that ever were."""
         newest = self._segments[-1]
         return newest.start + newest.length
 
@@ -146,9 +146,11 @@ class ReadableLog:
 
     @property
     def doubts(self) -> int | None:
-        """How often damage was met so far that had to be looked through; None while a segment is
-        still to be. What a read did not find is not there if this is the same, and not None, before
-        it and after it: what could not be read may be whole, as a look meanwhile may have found."""
+        """Return how often damage was looked through so far; None while a segment is still to be.
+
+        What a read did not find is not there if this is the same, and not None, before it and
+        after it: what could not be read may be whole, as a look meanwhile may have found.
+        """
         return None if self.to_survey() is not None else self._damage.doubts
 
     def survey(self) -> dict[Epoch, Intervals] | None:
@@ -169,7 +171,7 @@ class ReadableLog:
         return self.end_survey(found)
 
     def start_survey(self) -> Callable[[], Segment] | None:
-        """The same as a call for a thread, with what `end_survey` takes as its result."""
+        """Return the look through a segment as a call for a thread, ended by `end_survey`."""
         if (found := self.to_survey()) is None:
             return None
         self._damage.look_anew(found.path)
@@ -181,7 +183,7 @@ class ReadableLog:
         return next((one for one in self._segments if one.path in unknown), None)
 
     def survey_again(self, path: Path) -> None:
-        """What a look through a segment has found is not all that can be read of it."""
+        """Note that a look through a segment did not find all that can be read of it."""
         self._damage.doubt(path)
 
     def is_refused(self, path: Path) -> bool:

@@ -57,7 +57,7 @@ class Segment:
         return list(self.pages.stretches(key, ranges, self.length))
 
     def index(self, ever: Mapping[Epoch, Intervals]) -> bytes:
-        """What a start needs to know of it, and all numbers that the log had up to its end."""
+        """Return the index for a start, with all numbers that the log had up to its end."""
         return SegmentIndex(self.start, self.length, self.control, self.holds, ever).pack()
 
     def take(self, index: SegmentIndex) -> None:

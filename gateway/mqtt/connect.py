@@ -42,7 +42,7 @@ _USER_NAME: Final = 0x80
 
 @dataclass(slots=True)
 class Will:
-    """What the server publishes for a client that is gone."""
+    """The will of a client: a message that the server publishes when the client is gone."""
 
     topic: str
     payload: bytes
@@ -86,7 +86,7 @@ class Connect:
 
     @property
     def is_link(self) -> bool:
-        """Whether a gateway opens a link. Other brokers set the bridge bit too (Mosquitto)."""
+        """Return whether a gateway opens a link. Mosquitto, for one, sets the bridge bit too."""
         return self.bridge and (self.username or "").startswith(LINK_USER_PREFIX)
 
     def __str__(self) -> str:

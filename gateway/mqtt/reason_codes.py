@@ -10,7 +10,7 @@ from gateway.mqtt.kinds import PacketType
 
 
 class ReasonCode(IntEnum):
-    """How an operation ended; 0x80 and above are failures (table 2-6)."""
+    """A reason code: the result of an operation; 0x80 and above are failures (table 2-6)."""
 
     SUCCESS = 0x00
     NORMAL_DISCONNECTION = 0x00

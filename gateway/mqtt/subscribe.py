@@ -199,7 +199,7 @@ def _check_asks(kind: int, count: int) -> None:
 
 
 def _check_request(request: SubscriptionRequest) -> None:
-    """What section 3.8.3.1 calls protocol errors."""
+    """Refuse what section 3.8.3.1 calls protocol errors."""
     if not 0 <= request.qos <= 2:
         raise protocol_error("SUBSCRIBE QoS", request.qos)
     if not 0 <= request.retain_handling <= 2:

@@ -51,7 +51,7 @@ class ListenerOnTrial:
 
 
 class ListenerQuestion(Protocol):
-    """What a listener is asked.
+    """A question for a listener, and the test of its answer.
 
     Attributes:
         data: to send.
@@ -78,7 +78,7 @@ class MqttQuestion:
     wants = "CONNACK"
 
     def answered(self, data: bytes) -> bool:
-        """See `ListenerQuestion`; MQTT 3.1.1, section 3.2."""
+        """Return whether the data is a CONNACK (MQTT 3.1.1, section 3.2)."""
         whole = data[:1] in {b"", bytes([_CONNACK])} and data[1:2] in {b"", b"\x02"}
         if whole and len(data) < 4:
             return False
@@ -102,7 +102,7 @@ class CoapQuestion:
         self.data = b"\x40" + self._end
 
     def answered(self, data: bytes) -> bool:
-        """See `ListenerQuestion`; each datagram is asked for by itself."""
+        """Return whether the data is a reset; each datagram is asked for by itself."""
         if not data:
             return False
         if data != bytes([0x40 | _RESET << 4]) + self._end:
@@ -132,7 +132,7 @@ class DtlsQuestion:
         self.data = header + message
 
     def answered(self, data: bytes) -> bool:
-        """See `ListenerQuestion`."""
+        """Return whether the data is a HelloVerifyRequest or a ServerHello."""
         if not data:
             return False
         is_handshake = data[:1] == bytes([_HANDSHAKE]) and data[1:3] in _DTLS and len(data) > 13
@@ -175,7 +175,7 @@ def _listener(scheme: str, address: Any) -> ListenerOnTrial:
 def silent(
     answers: Mapping[ListenerOnTrial, str], schemes_before: Iterable[str] = ()
 ) -> Sequence[str]:
-    """Why listeners keep a release from staying; empty if nothing does.
+    """Return why listeners keep a release from staying; empty if nothing does.
 
     Args:
         answers: why each that was asked gave none; empty if it did.

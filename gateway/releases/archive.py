@@ -31,7 +31,7 @@ class ArchiveError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WantedArchive:
-    """What has to come of a delta.
+    """The archive that a delta has to result in.
 
     Attributes:
         size: of the archive, in bytes.

@@ -30,7 +30,7 @@ class ListenersOnTrial(Protocol):
         """Those that it has now; empty while it does not run."""
 
     def complaints(self, schemes_before: Sequence[str]) -> Sequence[str]:
-        """Why they keep its release from staying; empty if nothing does."""
+        """Return why listeners keep their release from staying; empty if nothing does."""
 
 
 class OwnListeners:
@@ -50,7 +50,7 @@ class OwnListeners:
         self._sleep = sleep
 
     def schemes(self) -> list[str]:
-        """See `ListenersOnTrial`."""
+        """Return the schemes that the gateway listens on; empty while it does not run."""
         try:
             told = answers.asked_of(self._told(self._settings()))
         except (OSError, ValueError):
@@ -58,7 +58,7 @@ class OwnListeners:
         return list(dict.fromkeys(listener.scheme for listener in told))
 
     def complaints(self, schemes_before: Sequence[str]) -> Sequence[str]:
-        """See `ListenersOnTrial`."""
+        """Ask the listeners, until all of them answer or the time is over."""
         end_s = time.monotonic() + self._within_s
         while found := self._round(schemes_before):
             if time.monotonic() >= end_s:
@@ -88,7 +88,7 @@ class OwnListeners:
         return told
 
     def _certificate(self, settings: dict[str, Any]) -> tuple[Path, Path] | None:
-        """Its own, which a listener that lets in none but certificates takes."""
+        """Return the gateway's certificate and key, for listeners that ask for a certificate."""
         mqtt = settings.get("mqtt", {})
         names = mqtt.get("certificate_file"), mqtt.get("key_file")
         if not all(isinstance(name, str) for name in names):
@@ -100,7 +100,7 @@ class OwnListeners:
 def _asked(
     listener: ListenerOnTrial, certificate: tuple[Path, Path] | None, settings: dict[str, Any]
 ) -> str:
-    """Why a listener gives no answer; empty if it does."""
+    """Return why a listener gives no answer; empty if it does."""
     try:
         match listener.scheme:
             case "coap":
@@ -150,7 +150,7 @@ def _stream(
 
 
 def _wants_a_certificate(error: ssl.SSLError) -> bool:
-    """Whether a listener has said that it talks to certificates alone, and we can show none."""
+    """Return whether a listener has said that it wants a certificate, and none can be shown."""
     return error.reason in {"TLSV13_ALERT_CERTIFICATE_REQUIRED", "SSLV3_ALERT_HANDSHAKE_FAILURE"}
 
 

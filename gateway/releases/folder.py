@@ -35,7 +35,7 @@ _LOCK = ".lock"
 
 
 class ReleaseFolder:
-    """Where releases are.
+    """The folder of releases.
 
     Args:
         path: the folder.

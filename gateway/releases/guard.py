@@ -55,7 +55,7 @@ class GuardedService(Protocol):
 
 @dataclass(slots=True)
 class _Watched:
-    """What who watches has seen.
+    """The state of a trial, as its guard has seen it.
 
     Attributes:
         kept: the trial as its file has it.

@@ -12,7 +12,7 @@ Status = Mapping[str, Any]
 
 
 def complaints(after: Status, before: Status | None = None) -> list[str]:
-    """Why a gateway is not as healthy as it was before its restart; empty if it is.
+    """Return why a gateway is less healthy than before its restart; empty if it is not.
 
     Args:
         after: its status now; empty if it does not answer.

@@ -19,12 +19,12 @@ RESTARTS = 4
 
 
 class TrialError(ValueError):
-    """What is asked for is not possible; the message says why."""
+    """The trial can't do what it is asked for; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceEnds:
-    """What systemd says of how the service ended.
+    """The ends of the service that systemd has counted.
 
     Attributes:
         restarts: how often it was started again, counted from some moment.

@@ -39,7 +39,7 @@ class UpgradeQuestion:
         ).encode()
 
     def answered(self, data: bytes) -> bool:
-        """See `answers.ListenerQuestion`."""
+        """Return whether the data is an answer to the upgrade."""
         head, is_whole, _ = data.partition(b"\r\n\r\n")
         if not is_whole:
             if len(data) > _ANSWER_BYTES_MAX:
@@ -65,7 +65,7 @@ class FramedMqttQuestion:
         self.data = frame(self._question.data)
 
     def answered(self, data: bytes) -> bool:
-        """See `answers.ListenerQuestion`; RFC 6455, section 5.2."""
+        """Return whether the data is a CONNACK in a frame (RFC 6455, section 5.2)."""
         if data[:1] not in {b"", bytes([_FINAL_BINARY])} or data[1:2] > b"\x7d":
             raise ValueError(f"{data[:8].hex()} in place of a frame with a CONNACK")
         return self._question.answered(data[2:])

@@ -31,7 +31,7 @@ _SKIPPED: Final = (0x80000, 0x80000, 0x8000)
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What is particular to a chip (4.2.2, table 16).
+    """The calibration of one chip (4.2.2, table 16).
 
     Attributes:
         t: dig_T1 to dig_T3.

@@ -95,7 +95,7 @@ class ConfiguredSensor:
 
 @dataclass(frozen=True, slots=True)
 class Workshop:
-    """What sensors are built with.
+    """A builder of sensors from tables of the configuration.
 
     Attributes:
         folder: where a developer's own classes are looked for first.

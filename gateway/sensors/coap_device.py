@@ -163,7 +163,7 @@ class CoapDevice:
 
     @property
     def client(self) -> CoapClient:
-        """What asks it."""
+        """Return the client that asks the device."""
         if self._client is None:
             identity, key = self._keys or (None, None)
             self._client = CoapClient(psk_identity=identity, psk_key=key)

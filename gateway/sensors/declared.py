@@ -28,7 +28,7 @@ _ARGUMENT: Final = re.compile(r"^ {4}([a-z_0-9]+): (.*(?:\n {8}.*)*)", re.MULTIL
 
 @dataclass(frozen=True, slots=True)
 class SensorDriver:
-    """What builds the sensors of a table, and the keys that it reads of it.
+    """A driver: it builds the sensors of a table, and declares the keys that it reads of it.
 
     Attributes:
         text: what it is.

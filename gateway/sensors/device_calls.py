@@ -50,7 +50,7 @@ def call_now(sensor: Sensor, work: DriverCall) -> Any:
 
 
 class _Turn:
-    """Who waits for a device."""
+    """A place in the queue for a device."""
 
     __slots__ = ("asker", "came")
 

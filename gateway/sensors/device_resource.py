@@ -170,7 +170,7 @@ Handled = ReplyBody | ResourceReply
 
 
 class DeviceResource:
-    """What stands at one path: its link, its handlers, and who is told when it changes.
+    """A resource of a device at one path: its link, its handlers, and the observers of its changes.
 
     Handlers (`HANDLERS`) are methods that a subclass may have. Each takes a `ResourceCall` and
     returns `Handled`. CallRefusedError says that nothing was done. Whatever else it raises is 5.00

@@ -91,7 +91,7 @@ def exchange(at: tuple[int, int], write: tuple[int, ...], count: int, pause_s: f
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """How a number stands in a register.
+    """A register: its place, and the form of the number in it.
 
     Attributes:
         number: of the register.

@@ -64,7 +64,7 @@ class MessageError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class MessageForm:
-    """What the messages of a device look like.
+    """The form of a device's messages.
 
     Attributes:
         payload: one of `PAYLOADS`.
@@ -145,7 +145,7 @@ def pointed(document: Any, pointer: str) -> Any:
 
 
 class MqttSensor(Sensor):
-    """What a device publishes.
+    """A sensor whose readings are messages that a device publishes.
 
     Args:
         name: the sensor's name.

@@ -17,7 +17,7 @@ FORMATS = (MSGPACK, JSON, TEXT)
 
 @dataclass(frozen=True, slots=True)
 class MqttForm:
-    """How one sensor's readings are published.
+    """The form in which one sensor's readings are published.
 
     Attributes:
         format: one of `FORMATS`.

@@ -174,12 +174,12 @@ class SensorOptions:
 
     @property
     def where(self) -> str:
-        """What the table is called in an error."""
+        """Return the table's name in an error."""
         return self._where
 
     @property
     def is_afar(self) -> bool:
-        """Whether the table was sent here."""
+        """Return whether the table was sent here."""
         return self._is_afar
 
     def done(self) -> None:

@@ -22,7 +22,7 @@ _QUALITIES = (GOOD, UNCERTAIN, BAD)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read at one time.
+    """The values that a sensor read at one time.
 
     Attributes:
         values: by name, with their units; one that has no name stands alone, under ``""``.
@@ -61,7 +61,7 @@ def full_name(name: str, part: str) -> str:
 
 
 def names_of(sensor: Sensor) -> Iterator[tuple[str, str]]:
-    """What the values of a sensor are called, as far as is known beforehand, and their units."""
+    """Give names and units of a sensor's values, as far as they are known beforehand."""
     if not sensor.parts:
         yield sensor.name, sensor.unit
     for part, of in sensor.parts.items():

@@ -11,7 +11,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Playback:
-    """What is played, and how.
+    """A series that is played over and over.
 
     Attributes:
         series: over and over.

@@ -229,7 +229,7 @@ class Sampler:
             is_over(failure)
 
     def _written(self, actuator: Actuator, failure: BaseException | None) -> None:
-        """What was read before a write says nothing any more."""
+        """Forget what was read before a write, and read the actuator back."""
         if isinstance(failure, ValueRefusedError) or not self.reads(actuator):
             return
         self._last.pop(actuator.name, None)

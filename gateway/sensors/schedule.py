@@ -13,7 +13,7 @@ MAX_BACK_OFF_S = 300.0
 
 
 def back_off_s(interval_s: float, failures: int) -> float:
-    """How long a sensor is left alone that failed so often in a row: twice as long each time."""
+    """Return the pause after so many failures in a row: twice as long each time."""
     return min(interval_s * 2.0 ** min(failures - 1, 30), max(interval_s, MAX_BACK_OFF_S))
 
 

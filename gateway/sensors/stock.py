@@ -48,7 +48,7 @@ class SensorFactory(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SensorPlan:
-    """What a gateway is to have.
+    """The sensors that a gateway is to have.
 
     Attributes:
         configured: of the configuration.

@@ -59,7 +59,7 @@ class DriverThreads:
 
     @property
     def busy(self) -> frozenset[object]:
-        """Whose calls are under way, or wait for a thread."""
+        """Return the owners of calls that are under way, or wait for a thread."""
         return frozenset(self._busy)
 
     def over(self, who: object) -> asyncio.Future[None] | None:

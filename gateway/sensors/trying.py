@@ -35,7 +35,7 @@ class TrialLateError(TrialFailedError):
 
 @dataclass(frozen=True, slots=True)
 class TriedSensor:
-    """What came of one sensor.
+    """The result of trying one sensor.
 
     Attributes:
         name: of the sensor; of several values at a time, with the value's name.

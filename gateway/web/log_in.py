@@ -28,7 +28,7 @@ LogIn = Literal["wrong", "later", "forbidden"]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a browser keeps that is logged in."""
+    """A token that a logged-in browser keeps."""
 
     text: str
 

@@ -65,5 +65,5 @@ class ListedMember:
         return cls(**values)
 
     def as_json(self) -> dict[str, Any]:
-        """The same, ready for JSON."""
+        """Return the member as a table for JSON."""
         return asdict(self)

@@ -26,7 +26,7 @@ _LATER = frozenset({"offers", "link_port"})
 
 @dataclass(frozen=True, slots=True)
 class MemberRecord:
-    """What a gateway tells all others of itself.
+    """A record in which a gateway describes itself to all others.
 
     Attributes:
         id: gateway id.

@@ -121,7 +121,7 @@ def _is_ip(value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the hierarchy a gateway stands (A1); ``""`` is no domain, no group.
+    """A place in the hierarchy (A1): a domain and a group; ``""`` is none.
 
     Raises:
         ProtocolError: a name that is none, or a group without a domain; it names the field.

@@ -34,7 +34,7 @@ records of them may be gone before one answers."""
 
 @dataclass(frozen=True, slots=True)
 class SubstituteTimes:
-    """How long what takes, in seconds.
+    """The times of substitution, in seconds.
 
     Attributes:
         after_s: without a configured neighbour, before another gateway is dialled; 0 for never.
@@ -58,7 +58,7 @@ class SubstituteTimes:
 
 @dataclass(frozen=True, slots=True)
 class Substitute:
-    """Who may be dialled, and where it takes links."""
+    """A gateway that may be dialled as a substitute, and its address for links."""
 
     id: str
     host: str
@@ -67,7 +67,7 @@ class Substitute:
 
 @dataclass(frozen=True, slots=True)
 class WaysHome:
-    """What a gateway sees of its links and its tree.
+    """A gateway's view of its links and its tree.
 
     Attributes:
         is_linked: there is a link to a configured neighbour; None if none is configured.

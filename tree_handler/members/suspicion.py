@@ -40,7 +40,7 @@ ENOUGH = 3
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long things take, in seconds.
+    """The times by which a gateway out of reach becomes a suspect, in seconds.
 
     Attributes:
         grace_s: so long out of reach, a gateway is asked: the tree mends itself sooner.
@@ -69,7 +69,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which gateways somebody wants a word of.
+    """A question to gateways whether they are there.
 
     Attributes:
         ids: theirs; at most `MAX_ASKED`.
@@ -117,7 +117,7 @@ class _Fallen:
 
 
 class Suspicion:
-    """What one gateway thinks of all others.
+    """One gateway's record of which others are suspect.
 
     Args:
         own_id: this gateway, which is never suspect to itself.
@@ -136,7 +136,7 @@ class Suspicion:
 
     @property
     def suspects(self) -> frozenset[str]:
-        """Who heads nothing, as of the last look."""
+        """Return the gateways that head nothing, as of the last look."""
         return self._suspects
 
     def look(self, members: Iterable[str], reached: Collection[str], now: float) -> list[Question]:
@@ -236,7 +236,7 @@ class Suspicion:
         return min(self._patience.first_hold_s * 2.0**doublings, self._patience.last_hold_s)
 
     def _lot_s(self, fleet: int) -> float:
-        """When in the spread this gateway's turn is: late for nearly all in a large fleet."""
+        """Draw this gateway's turn within the spread, in seconds: a late one in a large fleet."""
         self._rounds += 1
         drawn = zlib.crc32(f"{self._own_id} {self._rounds}".encode()) / 2**32
         steepness = math.log(fleet + 1) + 1

@@ -30,7 +30,7 @@ SETTLE_HELLOS = 1
 
 @dataclass(frozen=True, slots=True)
 class OverlayWay:
-    """How a message goes now.
+    """The route of a message through an overlay.
 
     Attributes:
         overlay: the overlay that it travels in.
@@ -56,7 +56,7 @@ class _Session:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What all overlays of a gateway have in common.
+    """The parts that all overlays of a gateway share.
 
     Attributes:
         numbers: gives session numbers.

@@ -58,7 +58,7 @@ first of them by one at a time."""
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How overlays are run; the same on all gateways of a tree.
+    """The settings of overlays; the same on all gateways of a tree.
 
     Attributes:
         policy: who becomes root.
@@ -348,7 +348,7 @@ class Overlays:
         return epoch
 
     def _due(self, instance: Instance) -> float:
-        """When an overlay's timer is kept: settled ones share the steps of a hello interval."""
+        """Return when an overlay's timer is due: settled ones share the steps of a hello."""
         at = instance.next_timer()
         if instance.way is None or at == math.inf:
             return at

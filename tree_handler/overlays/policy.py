@@ -36,7 +36,7 @@ class RootPolicy(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """What counts as load.
+    """The weights of overlays and clients in a gateway's load.
 
     Attributes:
         gamma: of each overlay rooted.

@@ -38,7 +38,7 @@ _OVERHEAD_BYTES = 40
 
 @dataclass(slots=True)
 class Item:
-    """What a gateway says about one overlay.
+    """A message's item about one overlay.
 
     Attributes:
         overlay: its id.

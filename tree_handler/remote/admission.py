@@ -26,7 +26,7 @@ CHALLENGES_AT_ONCE: Final = 16
 
 
 class QueryAdmission:
-    """What one gateway remembers of queries, to decide of the next one.
+    """One gateway's memory of queries, by which the next one is admitted or refused.
 
     Args:
         own_id: this gateway.

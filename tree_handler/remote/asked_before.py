@@ -47,7 +47,7 @@ class StaleError(RepeatedError):
 
 @dataclass(frozen=True, slots=True)
 class QueryMark:
-    """What tells a request from all others.
+    """The identity of a request, by which it is told from all others.
 
     Attributes:
         asker: who asks.
@@ -74,7 +74,7 @@ class QueryMark:
 
 
 class _Life:
-    """What is remembered of one life of an asker."""
+    """The queries of one life of an asker that are remembered."""
 
     __slots__ = ("epoch", "highest", "last_s", "not_before_s", "offset_s", "seen")
 

@@ -145,7 +145,7 @@ class Outstanding:
     def subscribe(
         self, correlation: str, target: str, now: float, deadline_s: float, lease: Lease
     ) -> None:
-        """The same for a subscription."""
+        """Wait for the answer to a subscription."""
         waiting = _Unanswered(target, None, lease, now + lease.duration_s)
         self._add(correlation, waiting, now + deadline_s)
 

@@ -33,7 +33,7 @@ VALID: Final = 0x43
 
 @dataclass(frozen=True, slots=True)
 class CacheKey:
-    """What an answer depends on.
+    """The key of a cached answer.
 
     Attributes:
         target: id of the gateway.
@@ -49,7 +49,7 @@ class CacheKey:
 
 @dataclass(slots=True)
 class CacheCounters:
-    """What became of look-ups."""
+    """Counts of look-ups in the cache."""
 
     hits: int = 0
     misses: int = 0
@@ -74,11 +74,11 @@ class CachedAnswer:
 
     @property
     def etag(self) -> bytes | None:
-        """What it is validated by; None if it can't be."""
+        """Return the ETag that the answer is validated by; None if it can't be."""
         return value_of(self.response.options, ETAG)
 
     def told(self, now: float) -> tuple[ResourceResponse, float]:
-        """What is told of it now, with what is left of its Max-Age, and until when that is right.
+        """Return the response with what is left of its Max-Age now, and until when it holds.
 
         Args:
             now: in seconds, before it is no longer fresh.

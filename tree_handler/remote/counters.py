@@ -7,7 +7,7 @@ from light_dataclasses import dataclass
 
 @dataclass(slots=True)
 class QueryCounters:
-    """What happened, for status and metrics."""
+    """Counts of queries, for status and metrics."""
 
     asked: int = 0
     asked_again: int = 0

@@ -22,7 +22,7 @@ MAX_GIVEN: Final = 8
 
 
 class _OfAsker:
-    """What is kept for one gateway."""
+    """The answers that are kept for one gateway."""
 
     __slots__ = ("held_bytes", "keys")
 

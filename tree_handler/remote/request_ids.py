@@ -67,7 +67,7 @@ class Join:
 
 
 class _Named:
-    """What is remembered of one."""
+    """A request with an identifier that is remembered, and its answer."""
 
     __slots__ = ("answer", "said", "via")
 
@@ -140,7 +140,7 @@ class NamedWrites:
         return CarryOut(key, note)
 
     def _doubt(self, note: bytes, asked_s: int, now: float) -> bytes:
-        """Why it may have been carried out before; empty if it was not."""
+        """Return why the request may have been carried out before; empty if it was not."""
         lived_s = now - self._began_s
         if lived_s >= REMEMBERED_S:
             self._earlier = frozenset()

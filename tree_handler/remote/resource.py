@@ -32,7 +32,7 @@ _CLASSES = (2, 4, 5)
 
 @dataclass(frozen=True, slots=True)
 class ResourceRequest:
-    """What to do with a resource, and on whose behalf.
+    """A request for a resource of another gateway, and on whose behalf it is made.
 
     Attributes:
         method: one of `METHODS`.
@@ -88,7 +88,7 @@ class ResourceRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResourceResponse:
-    """What came of a request.
+    """A response to a request for a resource.
 
     Attributes:
         code: CoAP response code as a byte, class and detail: 2.05 is 0x45.

@@ -41,7 +41,7 @@ _UNCOUNTED: Final = MAX_HOPS + 1
 
 @dataclass(frozen=True, slots=True)
 class WatchKey:
-    """What is observed, and on whose behalf.
+    """The key of an observation: a resource, and on whose behalf it is observed.
 
     Attributes:
         target: id of the gateway.

@@ -98,7 +98,7 @@ class AntiEntropy:
                 picture.kept_from[stream] = last + 1
 
     def forget(self, streams: Iterable[Epoch]) -> None:
-        """What is over here is not asked for, nor known of neighbours."""
+        """Forget streams that are over here: nobody is asked for them."""
         for state in self._neighbours.values():
             for stream in streams:
                 state.forget(stream)
@@ -302,7 +302,7 @@ class AntiEntropy:
         )
 
     def lacking(self, link: int, kept: Callable[[Epoch], Intervals]) -> int | None:
-        """How many messages that can be sent from here a neighbour lacked when it last told."""
+        """Count the messages here that a neighbour lacked when it last told."""
         state = self._neighbours.get(link)
         if state is None or not state.is_complete:
             return None
@@ -343,7 +343,7 @@ class AntiEntropy:
         ]
 
     def are_sought_no_more(self, streams: Iterable[Epoch]) -> None:
-        """What neighbours say of these was sought for long enough, until one tells it again."""
+        """Stop asking for these streams, until a neighbour tells of them again."""
         for stream in streams:
             for state in self._neighbours.values():
                 state.is_sought_no_more(stream)

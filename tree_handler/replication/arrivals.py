@@ -46,7 +46,7 @@ def known(have: Intervals, header: Header) -> bool:
 
 @dataclass(slots=True)
 class Arrivals:
-    """What one gateway does with batches of others, up to where the log takes them.
+    """A gate for batches of other gateways: each is taken, refused or dropped before the log.
 
     Args:
         have: what it covers, by stream.

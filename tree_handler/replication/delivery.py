@@ -31,7 +31,7 @@ class Deliver:
 
 @dataclass(frozen=True, slots=True)
 class DeliverLogged:
-    """The same for all batches that the log holds of ``first..last``."""
+    """A run of logged batches to deliver: all that the log holds of ``first..last``."""
 
     epoch: Epoch
     first: int

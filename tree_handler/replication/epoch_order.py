@@ -59,7 +59,7 @@ def statement(origin: str, epoch: int, have: Mapping[Epoch, Intervals]) -> Entry
 
 
 class EpochOrder:
-    """What is known of each origin's epochs.
+    """A record of each origin's epochs, which decides when messages of a later one may go out.
 
     Args:
         own: this gateway's id and boot epoch; its clients have the messages of this life already.
@@ -134,7 +134,7 @@ class EpochOrder:
                 self._epochs[origin].discard(epoch)
 
     def _end_after(self, stream: Epoch, last: int, *, is_latest: bool) -> int:
-        """Where a stream ends after one more word on it, which may come behind a later one."""
+        """Return a stream's end after one more word on it, which may be older than the last."""
         said = self._end_said(stream)
         if not self._from_origin_alone:
             return max(last, said)
@@ -169,7 +169,7 @@ class EpochOrder:
         )
 
     def is_past(self, stream: Epoch) -> bool:
-        """Whether a later epoch of the stream's origin is open, so that no message waits for it."""
+        """Return whether a later epoch of the origin is open: no message waits for this one."""
         origin, epoch = stream[0].removeprefix(CONTROL_PREFIX), stream[1]
         if origin == self._own:
             return epoch < self._own_epoch and epoch not in self.waiting.get(origin, ())
@@ -192,7 +192,7 @@ class EpochOrder:
         return self._ends.get(stream[0], {}).get(stream[1], 0)
 
     def lost_by_origins(self) -> dict[Epoch, Intervals]:
-        """What is missing of others' earlier streams behind the end that their origin told last.
+        """Return what others' earlier streams lack behind the end that their origin told last.
 
         A later message came, and the origin's log has lost its end since: it sends none of it.
         """
@@ -215,8 +215,10 @@ class EpochOrder:
         return ends
 
     def awaited(self) -> dict[Epoch, Intervals]:
-        """What is missing of others' earlier streams up to the end that their origin told last, and
-        messages of later ones wait for. For what is missing behind it see `lost_by_origins`."""
+        """Return what others' earlier streams lack and messages of later ones wait for.
+
+        This is up to the end that their origin told last; `lost_by_origins` has what is behind it.
+        """
         found: dict[Epoch, Intervals] = {}
         for origin, waiting in self.waiting.items():
             for epoch in self._epochs[origin]:
@@ -228,8 +230,10 @@ class EpochOrder:
         return found
 
     def gaps(self) -> dict[Epoch, Intervals]:
-        """What is missing of others' streams of clients before something that is there, but for
-        `lost_by_origins`."""
+        """Return what others' streams of clients lack before something that is there.
+
+        What `lost_by_origins` has is left out.
+        """
         found: dict[Epoch, Intervals] = {}
         for stream, have in self._have.items():
             origin, epoch = stream
@@ -292,7 +296,7 @@ class EpochOrder:
         return have.contiguous_from(1) >= last
 
     def _is_forgotten(self, stream: Epoch) -> bool:
-        """Whether the origin tells of earlier epochs and not of this one: its disk was lost."""
+        """Return whether the origin tells of earlier epochs, not of this: its disk was lost."""
         origin, epoch = stream
         told_in, named = self._named.get(origin, (0, _NO_EPOCHS))
         return epoch < told_in and epoch not in named and self._has_told_of(stream)

@@ -18,7 +18,7 @@ from tree_handler.replication.counters import Counters
 
 @dataclass(slots=True)
 class LinkState:
-    """What is known of one link."""
+    """The state of one link."""
 
     forwarding: bool = False
     full: bool = False

@@ -20,7 +20,7 @@ from tree_handler.replication.telling import Telling
 
 @dataclass(slots=True)
 class Forgetting:
-    """What one gateway need not remember any more.
+    """A record of the streams that one gateway need not remember any more.
 
     Args:
         have: what it covers, by stream; what is forgotten is taken out of it.
@@ -38,8 +38,10 @@ class Forgetting:
     kept_lives: int
 
     def notes(self) -> list[ReplicationAction]:
-        """What the log has to hold before more is forgotten; to be asked for when it was trimmed,
-        for what came since may be in it."""
+        """Return the notes that the log has to hold before more is forgotten.
+
+        They are to be asked for when the log was trimmed, for what came since may be in it.
+        """
         there: dict[str, list[int]] = {}
         for name, epoch in self.have:
             if not name.startswith(NOTE_PREFIX):

@@ -27,7 +27,7 @@ MAX_STREAMS: Final = 1_000
 
 @dataclass(slots=True)
 class _Tried:
-    """What was done about one stream: since when it is sought, and when it is due."""
+    """The search for one stream: since when it goes on, and when it is due again."""
 
     due_at: float
     wait_s: float
@@ -36,7 +36,7 @@ class _Tried:
 
 @dataclass(slots=True)
 class Hearsay:
-    """When what is said is sought.
+    """A schedule of searches for numbers that neighbours name without a proof.
 
     Args:
         interval_s: a stream is sought again after so long, then after twice as long, and so on.

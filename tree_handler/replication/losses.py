@@ -33,7 +33,7 @@ UNDER_WAY_INTERVALS: Final = 4
 
 @dataclass(slots=True)
 class Losses:
-    """What one gateway seeks, and gives up.
+    """A record of the numbers that one gateway seeks, and in the end gives up as lost.
 
     Args:
         searches: asks everybody within reach.
@@ -67,7 +67,7 @@ class Losses:
 
     @property
     def due_at(self) -> float:
-        """When `give_up` may have something to give up; infinity for not before it is fed."""
+        """Return when `give_up` may have something to do; infinity for not before it is fed."""
         return self._ended_at + self.interval_s / 2
 
     def accompanied(self) -> None:

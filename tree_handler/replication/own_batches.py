@@ -44,8 +44,10 @@ class OwnBatches:
         return header.origin == self.origin and header.epoch == self.epoch
 
     def has_made(self, header: Header) -> bool:
-        """Whether it is one of this epoch whose numbers were given before: the log has lost it, and
-        somebody brings it back or says that it is lost."""
+        """Return whether a batch is one of this epoch whose numbers were given before.
+
+        The log has lost it then, and somebody brings it back or says that it is lost.
+        """
         if header.origin != self.origin or header.epoch != self.epoch or not header.numbered:
             return False
         return header.last < self._next.get(Flags.LOGGED | header.flags & Flags.CONTROL, 1)

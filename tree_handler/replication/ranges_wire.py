@@ -48,7 +48,7 @@ def within_limits(numbers: Mapping[Epoch, Intervals]) -> dict[Epoch, Intervals]:
 
 
 class RangeRoom:
-    """How many ranges and streams a message may still have; each costs the same wherever it stands.
+    """The ranges and streams that a message may still have; each costs the same anywhere.
 
     An honest one has `MAX_RANGES` and `MAX_STREAMS` at most, and in an answer as many of denials.
     """

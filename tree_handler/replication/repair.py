@@ -42,7 +42,7 @@ MAX_SUMMARY_ROWS: Final = 1_000
 
 @dataclass(slots=True)
 class Summary:
-    """What a gateway has, or a part of it.
+    """A summary of the numbers that a gateway has, or a part of it.
 
     Attributes:
         have: its logged numbers, by stream.
@@ -260,7 +260,7 @@ class Denial:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What was found nowhere behind whoever answers; of what it does not name it says nothing.
+    """The answer to a search: what was found nowhere. Of what it does not name it says nothing.
 
     Attributes:
         number: of the search.

@@ -32,7 +32,7 @@ from tree_handler.seal import Seals
 
 @dataclass(frozen=True, slots=True)
 class RepairSettings:
-    """What replication is set to.
+    """The settings of replication.
 
     Attributes:
         floods_clients: whether clients' streams go to all, by flooding and by repair between
@@ -62,8 +62,7 @@ class RepairSettings:
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """What is known of batches and neighbours: each is one owner's, who repairs and who passes on
-    look at the same.
+    """The records of batches and neighbours that repair and flooding share; each has one owner.
 
     Attributes:
         own: batches of this gateway's own.
@@ -289,18 +288,20 @@ class Repairing:
 
     @property
     def awaited(self) -> dict[Epoch, Intervals]:
-        """What messages of later lives of their origins wait for: see `EpochOrder`."""
+        """Return the missing messages that later lives of their origins wait for."""
         return self._order.awaited() if self._order.waiting else {}
 
     @property
     def gaps(self) -> dict[Epoch, Intervals]:
-        """What is missing before something that is there: see `EpochOrder`."""
+        """Return the missing messages before those that are here: see `EpochOrder`."""
         return self._order.gaps()
 
     @property
     def has_been_told_all(self) -> bool:
-        """Whether a neighbour has told all that it has, and nothing is lacking here that was told,
-        or that must have been before what is here."""
+        """Return whether a neighbour has told all that it has, and all of it is here.
+
+        Nothing is lacking then that was told, or that must have been before what is here.
+        """
         told = self._neighbours
         if not told.has_told_all or told.is_being_told or told.is_catching_up():
             return False

@@ -127,12 +127,12 @@ class Searches:
 
     @property
     def are_under_way(self) -> bool:
-        """Whether there is any search that is not over, of this gateway's or of another one."""
+        """Return whether a search goes on, of this gateway's or of another one."""
         return bool(self._active or self._answered)
 
     @property
     def are_unanswered(self) -> bool:
-        """Whether there is any search that waits for answers, of this gateway or of another one."""
+        """Return whether a search waits for answers, of this gateway's or of another one."""
         return bool(self._active)
 
     @property

@@ -22,7 +22,7 @@ MAX_REFUSED: Final = 1_000
 
 @dataclass(slots=True)
 class SetAside:
-    """What one gateway has refused, and how often."""
+    """A count of how often one gateway has refused each batch."""
 
     _times: dict[tuple[Epoch, int, int], int] = field(default_factory=dict)
     _why: dict[tuple[Epoch, int, int], str] = field(default_factory=dict)

@@ -32,7 +32,7 @@ class _Step:
 
 @dataclass(slots=True)
 class StuckSince:
-    """What is missing, and since when.
+    """A record of the missing numbers, and since when each is missing.
 
     What is missing for ``long_s`` seconds is missing for long, and that is all that is known of it.
     """

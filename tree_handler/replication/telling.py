@@ -26,7 +26,7 @@ _NOTHING = Intervals()
 
 @dataclass(slots=True)
 class Telling:
-    """What there is to tell.
+    """A record of what each neighbour was told of this gateway's streams.
 
     Args:
         have: what this gateway covers, by stream; kept up to date by its owner.

@@ -240,8 +240,7 @@ class ToldNeighbour:
         return said if false is None else said.without(false)
 
     def is_sought_no_more(self, stream: Epoch) -> None:
-        """What it says that there is behind all that came here was sought for long enough, until it
-        tells of the stream again."""
+        """Stop seeking what the neighbour says is behind all that came, until it tells it again."""
         self.beyond.pop(stream, None)
 
     def kept(self, stream: Epoch) -> Intervals:
@@ -266,7 +265,7 @@ class ToldNeighbour:
         self.unproven.clear()
 
     def is_asked_anew(self) -> None:
-        """What could not be proven may be now."""
+        """Let everything be asked for at once that could not be proven: it may be proven now."""
         self.asked = None
         self.put_off.clear()
         self.put_off_s = 0.0

@@ -27,7 +27,7 @@ class Unlogged:
         self._latest: dict[str, int] = {}
 
     def is_known(self, header: Header) -> bool:
-        """Whether all messages of a batch were seen, or are of an epoch that is not the latest."""
+        """Return whether all messages of a batch were seen, or are of an earlier epoch."""
         name, epoch = stream = header.stream
         latest = self._latest.get(name, 0)
         seen = self.seen.get(stream)

@@ -35,14 +35,14 @@ LOGICAL_HIGH = 1 << 31
 
 
 class Stamp(NamedTuple):
-    """When something was written; compared as a tuple."""
+    """A hybrid timestamp of a write; compared as a tuple."""
 
     physical_us: int
     logical: int
 
 
 class RetainedVersion(NamedTuple):
-    """Which of two writes is the newer one; compared as a tuple.
+    """A version, which tells the newer one of two writes; compared as a tuple.
 
     No two writes of one thing have the same. In one life of a gateway stamps grow; one that lost
     its disk may come to the same stamps again, and has another boot epoch.

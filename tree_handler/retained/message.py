@@ -23,7 +23,7 @@ ORIGIN_BYTES_MAX = 255
 
 @dataclass(frozen=True, slots=True)
 class Retained:
-    """What a gateway knows of a topic.
+    """A retained message of a topic, or the note of its deletion.
 
     Attributes:
         topic: the topic name.

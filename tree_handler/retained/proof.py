@@ -61,7 +61,7 @@ _UNREAD = (ValueError, TypeError, LookupError)
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """What is signed of a message, besides its topic and version."""
+    """The fields that are signed of a message, besides its topic and version."""
 
     number: int
     qos: int

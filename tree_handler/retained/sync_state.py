@@ -38,7 +38,7 @@ REFUSED_AGAIN_S: Final = 60.0
 
 
 class Log(Protocol):
-    """What is asked of replication."""
+    """The questions that retained messages ask of replication."""
 
     def handed_out(self, stream: Epoch) -> int:
         """Up to which number local clients have got a stream, or what was given up counts as."""
@@ -80,7 +80,7 @@ class SendRetained:
 
 @dataclass(slots=True)
 class SyncSession:
-    """What is being fetched, from which neighbour.
+    """A fetch of retained messages from one neighbour.
 
     Attributes:
         after: behind which place was asked last.
@@ -114,7 +114,7 @@ class SyncSession:
 
 @dataclass(slots=True)
 class SyncLink:
-    """What is known of one neighbour.
+    """The state of one neighbour's synchronisation.
 
     Attributes:
         told_changes: `RetainedVersions.changes` when it was told the root; -1 for never.
@@ -235,7 +235,7 @@ class PutOff:
 
 @dataclass(slots=True)
 class SyncCounters:
-    """What happened, for status and metrics."""
+    """Counts of synchronised messages, for status and metrics."""
 
     sent: int = 0
     fetched: int = 0
@@ -251,13 +251,13 @@ class SyncCounters:
 
     @property
     def of_use(self) -> int:
-        """What neighbours told that was of any use."""
+        """Count the answers of neighbours that were of use."""
         return self.fetched + self.proven + self.left_to_log
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedRetained:
-    """What a neighbour told and this gateway does not believe.
+    """A retained message of a neighbour that this gateway does not believe.
 
     Attributes:
         link: to the neighbour.

@@ -31,7 +31,7 @@ START: PlaceInSync = (0, "")
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """What an ASK wants.
+    """The options of an ASK.
 
     Attributes:
         unlisted: topics that it does not list, too.
@@ -55,7 +55,7 @@ class Wants:
 
 
 class SyncKind(enum.IntEnum):
-    """What a message is; see `retained.sync`."""
+    """A kind of message; `retained.sync` says what each does."""
 
     ROOT = 0
     DIGEST = 1

@@ -48,7 +48,7 @@ class Tombstone:
 
 
 class _Heaps:
-    """Which of some tombstones goes next: the oldest of the young, and the least of the old.
+    """Two heaps of tombstones, which give the next to go: the oldest young, the least of the old.
 
     Args:
         of: all tombstones by topic.
@@ -113,7 +113,7 @@ class _Heaps:
 
 
 class _Room:
-    """How many tombstones there are, or may be: all and old ones, and characters of topics.
+    """A number of tombstones, or its limit: all and old ones, and characters of topics.
 
     Args:
         most: so many at most; of old ones, and of characters, in proportion.

@@ -110,7 +110,7 @@ class RetainedVersions:
         return known is None or version > known
 
     def proof(self, topic: str) -> bytes:
-        """What proves a topic's version (`retained.proof`): nothing, or `OWN` for an own one."""
+        """Return the proof of a topic's version; it is empty, or `OWN` for an own one."""
         return self._proofs.get(topic, b"")
 
     def lacks_proof(self, topic: str) -> bool:
@@ -122,7 +122,7 @@ class RetainedVersions:
         return [topic for topic, proof in self._proofs.items() if proof != OWN]
 
     def saved_proofs(self, topics: Iterable[str]) -> dict[str, bytes | None]:
-        """What a checkpoint has to say of proofs: of these topics, and of those proven since.
+        """Return the proofs for a checkpoint: of these topics, and of those proven since.
 
         Each is the msgpack of a version and of what proves it.
         """
@@ -183,8 +183,10 @@ class RetainedVersions:
         return True
 
     def doubt(self, topic: str, *, is_doubted: bool) -> bool:
-        """What proves a topic can't be checked now, or can be again; return whether it is a new
-        doubt."""
+        """Note that a topic's proof can't be checked now, or can be again.
+
+        Returns whether it is a new doubt.
+        """
         if topic not in self._proofs or is_doubted == (topic in self._doubted):
             return False
         if is_doubted:

@@ -234,7 +234,7 @@ class Accounts:
     def claims(
         self, reached: Collection[str], now: float
     ) -> Iterable[tuple[Epoch, int, list[Claimed]]]:
-        """What is to be claimed now of gateways in reach: stream, its last number, and from whom.
+        """Give what is claimed of gateways in reach now: stream, last number, and from whom.
 
         Of a gateway that is out of reach nothing is claimed until it is back (`claim_anew`).
         """

@@ -39,7 +39,7 @@ class ServeRouted:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """When all before this is done, and in the log, call `Routed.settle`."""
+    """An order to call `Routed.settle` when all before it is done, and in the log."""
 
     stream: Epoch
     last: int

@@ -24,7 +24,7 @@ TELL_S: Final = 600.0
 
 
 class Away:
-    """Who is out of the reach of one gateway.
+    """A record of the gateways that one gateway does not reach.
 
     Times are in seconds, of a clock that never goes back; places are those of the log.
 

@@ -71,7 +71,7 @@ class Passed:
 
 @dataclass(slots=True)
 class DirectCounters:
-    """What became of messages for one gateway alone."""
+    """Counts of messages for one gateway alone."""
 
     sent: int = 0
     passed_on: int = 0
@@ -80,7 +80,7 @@ class DirectCounters:
 
 
 class Direct:
-    """Where one gateway sends such messages on to.
+    """A router of messages for one gateway alone.
 
     Args:
         own_id: this gateway.

@@ -81,7 +81,7 @@ class Interest:
 
     @property
     def age(self) -> tuple[int, int]:
-        """Which of two records of a gateway is the newer one: the greater."""
+        """Return the age of the record: of two records of a gateway the greater one is newer."""
         return self.epoch, self.version
 
     def encode(self) -> bytes:

@@ -33,7 +33,7 @@ SIZE: Final = MessageSize(MAX_BYTES, 5 * MAX_BEHIND + LATER_ELEMENTS, MAX_BEHIND
 
 @dataclass(frozen=True, slots=True)
 class WayThere:
-    """How a gateway is reached.
+    """The link over which a gateway is reached, and its life.
 
     Attributes:
         link: over this one, a number that never comes again.
@@ -47,7 +47,7 @@ class WayThere:
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """What a gateway reaches over its other links.
+    """The gateways that a gateway reaches over its other links.
 
     Attributes:
         whole: ``added`` are all there are; what was told before is void.
@@ -100,7 +100,7 @@ def _ids(rows: object) -> frozenset[str]:
 
 
 class Locator:
-    """Where every other gateway is.
+    """A table of the links by which every other gateway is reached.
 
     Args:
         own_id: this gateway.

@@ -24,7 +24,7 @@ LOOK_S: Final = 1.0
 
 
 class Recollection:
-    """What a start makes of the origin's own messages in its log.
+    """A reader of the origin's own messages in its log at a start.
 
     Args:
         accounts: what the origin owes.
@@ -92,7 +92,7 @@ class Recollection:
 
     @property
     def due_at(self) -> float:
-        """When `look` is due; infinity if the origin is sure."""
+        """Return when `look` is due; infinity if the origin is sure."""
         return self._look_at
 
     def look(self, now: float, *, has_been_told_all: bool) -> None:

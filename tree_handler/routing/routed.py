@@ -109,7 +109,7 @@ class Routed:
         return cut(rows, self.interests, self._ways, for_everybody=self.is_unsure)
 
     def address(self, run: Run, flags: int) -> bytes:
-        """What the seal of a run's next batch says of whom it is for: nothing if nobody seals."""
+        """Return the receivers that the seal of a run's next batch names; empty if nobody seals."""
         if self._seals is None or not run.to or not flags & Flags.LOGGED:
             return b""
         before = self.accounts.last_for(self._core.epoch, sorted(run.to))
@@ -206,12 +206,15 @@ class Routed:
 
     @property
     def is_unsure(self) -> bool:
-        """Whether the log has lost who wants what, and neighbours have not told all: until then
-        messages are for everybody, and accounts are right up to where they were saved before."""
+        """Return whether the log has lost who wants what, and neighbours have not told all.
+
+        Until then messages are for everybody, and accounts are right up to where they were saved
+        before.
+        """
         return self._recollection.is_unsure
 
     def log_is_read(self, is_read: bool) -> None:
-        """Whether all of the log that can be read was read: before, an origin does not get sure."""
+        """Note whether the whole readable log was read; before, an origin does not get sure."""
         self._recollection.log_is_read = is_read
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> None:
@@ -389,7 +392,7 @@ class Routed:
         return actions
 
     def _is_said(self, word: Word) -> bool:
-        """Whether who is said to say something has said it, as far as seals are looked at."""
+        """Return whether a word is of the gateway that it names, as far as seals are checked."""
         seals = self._seals
         if seals is None or seals.has_said(word.sayer, signed_part(word), word.seal):
             return True

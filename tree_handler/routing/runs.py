@@ -27,7 +27,7 @@ class Way(Protocol):
 
     @property
     def links(self) -> frozenset[int]:
-        """Where a message leaves."""
+        """Return the links over which a message leaves."""
 
     @property
     def members(self) -> frozenset[str]:
@@ -35,7 +35,7 @@ class Way(Protocol):
 
 
 class Ways(Protocol):
-    """Who may know a shorter way for some topics than the spanning tree (C5: `overlays`)."""
+    """A source of ways that are shorter for some topics than the spanning tree (C5: `overlays`)."""
 
     def way(self, topic: str) -> Way | None:
         """Return how a message of this gateway's clients goes; None is the routed way."""

@@ -63,7 +63,7 @@ def proper(topic_filter: str) -> str:
 
 
 def levels_of(filters: Iterable[str]) -> int:
-    """How many levels filters have together: each may cost a node of whoever looks for them."""
+    """Count the levels of filters together: each may cost a node of whoever looks for them."""
     return sum(topic_filter.count("/") + 1 for topic_filter in filters)
 
 

@@ -95,7 +95,7 @@ class Claim:
 
     @property
     def sayer(self) -> str:
-        """Who says it."""
+        """Return the id of the gateway that says it."""
         return self.stream[0]
 
 
@@ -131,7 +131,7 @@ class Tell:
 
     @property
     def sayer(self) -> str:
-        """Who says it."""
+        """Return the id of the gateway that says it."""
         return self.stream[0]
 
 
@@ -160,7 +160,7 @@ class Ask:
 
     @property
     def sayer(self) -> str:
-        """Who says it."""
+        """Return the id of the gateway that says it."""
         return self.asker
 
 
@@ -179,7 +179,7 @@ class Ack:
 
     @property
     def sayer(self) -> str:
-        """Who says it."""
+        """Return the id of the gateway that says it."""
         return self.gateway_id
 
 
@@ -229,8 +229,11 @@ def decode(data: bytes) -> tuple[RoutingMessage, int]:
 
 
 def before_in(listed: bytes, gateway_id: str) -> int | None:
-    """What a list that `pack_pairs` made says of a gateway; None if it is not in it, or no list:
-    whoever sealed it, those on the way are not to blame."""
+    """Return the number of a gateway in a list that `pack_pairs` made.
+
+    It is None if the gateway is not in it, or if it is no list: whoever sealed it, those on the way
+    are not to blame.
+    """
     try:
         return dict(_pairs(unpack("routed list", listed, SIZE, tuples=True))).get(gateway_id)
     except ProtocolError:

@@ -65,7 +65,7 @@ class Claims:
 
     @property
     def age(self) -> tuple[int, int]:
-        """Which of two records of a gateway is the newer one: the greater."""
+        """Return the age of the record: of two records of a gateway the greater one is newer."""
         return self.epoch, self.version
 
     def encode(self) -> bytes:

@@ -224,7 +224,7 @@ class FleetGroups:
         return group in self._claimants
 
     def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
-        """Whether a message that a member here was given can have gone to no other gateway's.
+        """Return whether a message that a member here got can have reached no other member.
 
         Not what an origin accepted that names nobody: each gateway may have given it. Nor what
         this gateway accepted in a life of which nothing says that it named holders.

@@ -26,7 +26,7 @@ SIZE: Final = MessageSize(MAX_FRAME_BYTES, 4 * MAX_ARRAY + 4 * LATER_ELEMENTS, M
 
 @dataclass(frozen=True, slots=True)
 class HandedOn:
-    """What is handed on.
+    """A message that is handed on to another gateway's members of a shared subscription.
 
     Attributes:
         group: of whose members one gets it.

@@ -59,7 +59,7 @@ class SharedGroups(Protocol):
         """Return whether another gateway has members of this one."""
 
     def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
-        """Whether a message that a member here was given can have gone to no other gateway's.
+        """Return whether a message that a member here got can have reached no other member.
 
         Args:
             stream: the gateway that accepted it and its life; no id for this one and this life,
@@ -88,7 +88,7 @@ class EachGateway:
         return True
 
     def changed(self, group: SharedGroup, presence: int) -> None:
-        """See `OwnClaims`; nobody is told."""
+        """Do nothing: no other gateway is told."""
 
     def matching(self, topic: str) -> tuple[SharedGroup, ...]:
         """None: nothing is known of others."""

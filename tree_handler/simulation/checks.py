@@ -70,7 +70,7 @@ class Checks(Watch):
         self.last_change_s = self._clock.now
 
     def acts(self, gateway: Gateway, actions: int) -> None:
-        """See whether what a gateway keeps and says stays within bounds (invariant 6)."""
+        """Check that a gateway keeps and says no more than its bounds allow (invariant 6)."""
         tree, links = gateway.tree, len(gateway.ends)
         self.most_actions = max(self.most_actions, actions / (links + 1))
         if actions > ACTIONS_PER_LINK * (links + 1):
@@ -163,7 +163,7 @@ def linked(
 
 
 def right_roots(gateways: dict[str, Gateway], network: Network) -> dict[str, Root]:
-    """Who must be root for whom: the best of those that can be reached without passing a leaf."""
+    """Return the right root of each gateway: the best that it reaches without passing a leaf."""
     paths = usable_paths(gateways, network)
     own = {gateway_id: gateway.tree.identity for gateway_id, gateway in gateways.items()}
 

@@ -15,7 +15,7 @@ from tree_handler.replication.replication import Replication
 
 @dataclass(slots=True)
 class Disk:
-    """What survives the lives of one gateway, and what its clients were handed.
+    """The content of a disk over the lives of one gateway, and what its clients were handed.
 
     Attributes:
         log: batches in the order in which they were appended.
@@ -56,7 +56,7 @@ class Disk:
         return [(frame, header) for frame, header in self.log if header.control]
 
     def not_again(self, core: Replication) -> None:
-        """What a new life takes for handed out comes no more; what was passed over never came.
+        """Note that nothing comes again that a new life takes for handed out.
 
         A disk that was damaged knows no more of what it lost: that may be handed out again here,
         and whether a client has had it is the broker's to know.
@@ -115,7 +115,7 @@ class Disk:
 
     @property
     def position(self) -> int:
-        """Where in the log the next batch will stand."""
+        """Return the position in the log at which the next batch will stand."""
         return self.places[-1]
 
     def read_from(self, position: int) -> list[tuple[bytes, Header]]:

@@ -47,7 +47,7 @@ def shape(name: str) -> tuple[int, tuple[tuple[int, int], ...]]:
 
 @dataclass(slots=True)
 class Covered:
-    """What a search went through.
+    """The extent of a search, and its findings.
 
     Attributes:
         states: different ones.

@@ -47,7 +47,7 @@ _Step = tuple[Node, tuple[SpanningAction, ...]]
 
 
 class ExploredNetwork:
-    """What can happen in a network of gateways that are all linked along ``pairs``.
+    """A network of gateways that are all linked along ``pairs``, and the events possible in it.
 
     Args:
         pairs: the indexes of gateways that can be linked; the lower index first.
@@ -70,7 +70,7 @@ class ExploredNetwork:
         return state
 
     def settled(self, gateways: int, budget: EventBudget) -> ExploredState:
-        """The same once one tree has formed."""
+        """Return the network once one tree has formed."""
         return replace(self.calm(self.cold(gateways, budget)), budget=budget)
 
     def events(self, state: ExploredState) -> Iterator[ExplorationEvent]:

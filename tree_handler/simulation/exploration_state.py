@@ -21,7 +21,7 @@ CLOSED = None
 
 @dataclass(frozen=True, slots=True)
 class EventBudget:
-    """How often what may happen, beside deliveries.
+    """A number of events of each kind that may still happen, beside deliveries.
 
     Attributes:
         breaks: links that break; each end learns of it in its time.
@@ -89,8 +89,12 @@ class Wire:
     )
 
     def key(self, numbers: tuple[int, int]) -> int:
-        """The same for connections over which the same comes, given the last number that each end
-        has given to a BPDU."""
+        """Return a key that connections share over which the same comes.
+
+        Args:
+            numbers: the last number that each end has given to a BPDU.
+
+        """
         key = self._keys.get(numbers)
         if key is None:
             coming = tuple(
@@ -117,7 +121,7 @@ class ExploredState:
 
     @property
     def key(self) -> int:
-        """The same for states from which the same can happen."""
+        """Return a key that states share from which the same can happen."""
         nodes = self.nodes
         wires = tuple(
             wire.key((nodes[wire.ends[0]].number, nodes[wire.ends[1]].number))

@@ -19,7 +19,7 @@ DAMAGES: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class FaultOptions:
-    """How often what goes wrong. Weights are relative to each other; 0 switches a fault off.
+    """The rates and weights of faults. Weights are relative; 0 switches a fault off.
 
     Attributes:
         rate_per_s: faults per second of virtual time, in the mean.

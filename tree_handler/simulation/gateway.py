@@ -61,7 +61,7 @@ def _told_nobody(gateway: Gateway, epoch: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What one life of a gateway starts with.
+    """The parts with which one life of a gateway starts.
 
     Attributes:
         tree: the core; made at what ``local`` shows now.
@@ -123,7 +123,7 @@ class Gateway:
 
     @property
     def now(self) -> float:
-        """What the cores take for the time."""
+        """Return the time that the cores go by."""
         return self._start.local.reading(self._clock.now)
 
     @property
@@ -136,7 +136,7 @@ class Gateway:
         return any(end.connection.edge is edge for end in self.ends.values())
 
     def admits(self, other: Host) -> bool:
-        """Whether there is no other life of that gateway in the tree, as far as is known here."""
+        """Return whether no other life of that gateway is in the tree, as far as is known here."""
         peers = (end.peer.host for end in self.ends.values())
         linked = (peer.boot_epoch for peer in peers if peer.gateway_id == other.gateway_id)
         return other_life(other.boot_epoch, linked, self.reaches(other.gateway_id)) is None

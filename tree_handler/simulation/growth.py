@@ -31,7 +31,7 @@ WEIGHED = 20
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What was seen in one network.
+    """The measurements of one network.
 
     Attributes:
         gateways: how many.

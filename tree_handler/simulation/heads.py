@@ -41,7 +41,7 @@ class _Flooded:
 
 
 class Tenant(Protocol):
-    """What else a gateway of such a fleet has, for one life of it."""
+    """A further part of a gateway in such a fleet, for one life of it."""
 
     def begin(self, gateway: HeadedGateway) -> None:
         """Begin to live in a gateway."""
@@ -102,13 +102,13 @@ class HeadedGateway(Gateway):
         self._timer = self.timer(self._due)
 
     def begin(self) -> None:
-        """See `Gateway`."""
+        """Let time pass for the gateway, and for its tenant."""
         super().begin()
         if self._tenant is not None:
             self._tenant.begin(self)
 
     def changed(self) -> None:
-        """See `Gateway`."""
+        """Tell neighbours and the tenant which links forward now."""
         forwarding = {link for link, end in self.ends.items() if end.forwards}
         for gone in self.locator._heard.keys() - self.ends.keys():  # as a shell does
             self._tell(self.locator.link_down(gone))
@@ -119,7 +119,7 @@ class HeadedGateway(Gateway):
                 self._tenant.forwards(link)
 
     def take(self, end: End, message: object) -> None:
-        """See `Gateway`."""
+        """Take in a message of the locator, a flooded one, or one of the tenant."""
         if isinstance(message, Behind):
             peer = end.peer.host
             if peer.gateway_id == self._liar:

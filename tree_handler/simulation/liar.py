@@ -29,10 +29,10 @@ LIAR = "gw-1"
 
 
 class HonestChecks(Checks):
-    """What the honest gateways keep to; what the liar does with its own links is its own matter."""
+    """The invariants of honest gateways; those of the liar's own links are left out."""
 
     def found(self, invariant: int, what: str) -> None:
-        """See `Checks`."""
+        """Note a violation, unless the liar itself is in the ring."""
         is_ring_of_liar = invariant == 1 and LIAR in what.split()
         if not is_ring_of_liar:
             super().found(invariant, what)
@@ -43,23 +43,23 @@ class LiedTraffic(SimulatedTraffic):
     """Messages of the honest gateways; see `SimulatedTraffic`."""
 
     def gateway(self, start: Start) -> ReplicatingGateway:
-        """See `SimulatedTraffic`."""
+        """Return a life of a gateway that seals its batches, or of the liar."""
         disk = self.disks[start.tree.identity.gateway_id]
         if start.tree.identity.gateway_id == LIAR:
             return LiarGateway(start, disk, self, self.chance)
         return SealedGateway(start, disk, self)
 
     def standing(self, identity: Identity) -> Identity:
-        """See `SimulatedTraffic`."""
+        """Return the identity with a seal."""
         return sealing(identity.gateway_id).stands(identity)
 
     def clients_of(self, gateway: ReplicatingGateway) -> None:
-        """See `SimulatedTraffic`."""
+        """Let clients of an honest gateway do something."""
         if gateway.gateway_id != LIAR:
             super().clients_of(gateway)
 
     def handed(self, gateway: Receiver, header: Header, first: int) -> None:
-        """See `SimulatedTraffic`."""
+        """Check what an honest gateway hands its clients."""
         if gateway.gateway_id != LIAR:
             super().handed(gateway, header, first)
 
@@ -69,7 +69,7 @@ class LiedTraffic(SimulatedTraffic):
             self.checks.found(3, f"{gateway_id} gives up {lost}")
 
     def missing(self, gateways: dict[str, Gateway], network: Network) -> list[str]:
-        """See `SimulatedTraffic`."""
+        """Return what an honest gateway lacks."""
         honest = {one: gateway for one, gateway in gateways.items() if one != LIAR}
         return super().missing(honest, network)
 
@@ -80,33 +80,33 @@ class LiarOptions(Options):
 
     @property
     def subject(self) -> str:
-        """See `Options`."""
+        """Return ``liar``."""
         return "liar"
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """See `Options`: the honest ones have ways to each other."""
+        """Draw options by which the honest gateways have ways to each other."""
         options = cls.any_network(seed, gateways)
         faults = replace(options.faults, lose_disk=0.0, full_disk=0.0)
         degree = options.degree and max(3.0, options.degree)
         return replace(options, leaves=0, degree=degree, faults=faults)
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> Simulation:
-        """See `Options`."""
+        """Return a simulation with a liar."""
         return LiarSimulation(self, make_tree)
 
 
 class LiarSimulation(Simulation):
-    """See `Simulation`."""
+    """A simulation of a network in which one gateway lies."""
 
     traffic_of: ClassVar[type[SimulatedTraffic]] = LiedTraffic
 
     def make_checks(self) -> Checks:
-        """See `Simulation`."""
+        """Return the checks of honest gateways."""
         return HonestChecks(self.clock, self.options.replay)
 
     def calm(self) -> Report:
-        """See `Simulation`; the liar is turned off before."""
+        """Turn the liar off, then let the network find its peace."""
         self._identities.pop(LIAR, None)
         if (liar := self.gateways.pop(LIAR, None)) is not None:
             liar.stop(silently=False)

@@ -49,11 +49,11 @@ class StillClock(LocalClock):
     clock: Clock = field(default_factory=Clock)
 
     def reading(self, virtual_s: float) -> float:
-        """See `LocalClock`."""
+        """Return what the clock shows at a virtual time; it stands still while time leaps."""
         return self.ahead_s + self.rate * (virtual_s - self.clock.leapt_s)
 
     def virtual_s(self, reading: float) -> float:
-        """See `LocalClock`."""
+        """Return the virtual time at which the clock shows this."""
         return (reading - self.ahead_s) / self.rate + self.clock.leapt_s
 
 
@@ -61,7 +61,7 @@ TRUE_CLOCK = LocalClock()
 
 
 class Life(Protocol):
-    """Whose timer it is: one that has ended does nothing, one that stands still is late."""
+    """The owner of a timer: one that has ended does nothing, one that stands still is late."""
 
     alive: bool
     paused_until_s: float

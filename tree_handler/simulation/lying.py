@@ -40,18 +40,18 @@ class SealedGateway(ReplicatingGateway):
     """An honest gateway: it seals what it makes, and takes only what is sealed."""
 
     def seals(self) -> Seals | None:
-        """See `ReplicatingGateway`."""
+        """Return the seals of this gateway."""
         return sealing(self.gateway_id)
 
     def receive(self, end: End, message: object) -> None:
-        """See `Gateway`; a root that does not say itself what it is said to be is none."""
+        """Take a message in, unless it names a root that has not said itself what it is."""
         seals = self.replication.settings.seals
         assert seals is not None
         if not isinstance(message, WirePing) or seals.is_candidate(message.bpdu.root):
             super().receive(end, message)
 
     def outlived(self, epoch: int) -> None:
-        """What others say of its lives has no effect: see `_append`."""
+        """Ignore what others say of its lives: see `_append`."""
 
     def _append(self, action: Append) -> None:
         super()._append(action)
@@ -79,7 +79,7 @@ class LiarGateway(SealedGateway):
         self._lie_timer.set(self.now + LIE_EVERY_S)
 
     def take(self, end: End, message: object) -> None:
-        """See `Gateway`; who seeks is told that it is nowhere, and that its origin was asked."""
+        """Answer a search with a lie: it is nowhere, and its origin was asked."""
         if isinstance(message, Seek):
             origins = frozenset(name.removeprefix("$") for name, _ in message.wanted)
             answer = Sought(message.number, message.wanted, origins, complete=True)

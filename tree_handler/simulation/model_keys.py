@@ -27,7 +27,7 @@ class ModelSigner:
         self.name = hashlib.sha256(self._secret).digest()[:NAME_BYTES]
 
     def sign(self, message: bytes) -> bytes:
-        """See `tree_handler.proof.Signer`."""
+        """Return the name of the key and a MAC."""
         return self.name + hmac.digest(self._secret, message, "sha256")
 
 
@@ -52,7 +52,7 @@ class ModelRing:
         late_s: float = 0.0,
         life: int = 0,
     ) -> Verdict:
-        """See `tree_handler.proof.KeyRing`."""
+        """Check a MAC."""
         if not self.knows_key(gateway_id, signature):
             return Verdict.UNKNOWN
         expected = ModelSigner(gateway_id, self._fleet).sign(message)
@@ -62,10 +62,10 @@ class ModelRing:
     def knows_key(
         self, gateway_id: str, signature: bytes, late_s: float = 0.0, life: int = 0
     ) -> bool:
-        """See `tree_handler.proof.KeyRing`."""
+        """Return whether a signature names this gateway's key."""
         is_known = self._known is None or gateway_id in self._known
         return is_known and signature.startswith(ModelSigner(gateway_id, self._fleet).name)
 
     def only_receives(self, gateway_id: str) -> bool:
-        """See `tree_handler.proof.KeyRing`; there are gateways alone."""
+        """Return False: all are gateways."""
         return False

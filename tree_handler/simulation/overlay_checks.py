@@ -27,7 +27,7 @@ class OverlayHost(Protocol):
 
     @property
     def records(self) -> Mapping[str, Interest]:
-        """What it knows of all gateways."""
+        """Return the records of all gateways that it knows."""
 
 
 class OverlayChecks:

@@ -52,7 +52,7 @@ class OverlayOptions(Options):
 
     @property
     def subject(self) -> str:
-        """See `Options`."""
+        """Return ``overlays``."""
         return "overlays"
 
     @classmethod
@@ -72,13 +72,13 @@ class OverlayOptions(Options):
         )
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> OverlaySimulation:
-        """See `Options`."""
+        """Return a simulation of overlays."""
         return OverlaySimulation(self, make_tree)
 
 
 @dataclass(slots=True)
 class Clients:
-    """What the clients of one gateway want; they outlive its lives."""
+    """The subscriptions and topics of one gateway's clients; they outlive its lives."""
 
     publishes: set[str] = field(default_factory=set)
     subscribes: set[str] = field(default_factory=set)
@@ -139,13 +139,13 @@ class OverlayGateway(Gateway):
         self._driver.records_changed(records)
 
     def link_up(self, end: End) -> None:
-        """See `Gateway`."""
+        """Take a new connection, and send the records of all gateways over it."""
         super().link_up(end)
         if end.link in self.ends:
             self._network.send(end, _Records(tuple(self.records.values())))
 
     def take(self, end: End, message: object) -> None:
-        """See `Gateway`."""
+        """Take in records, or a message of the overlays."""
         if isinstance(message, _Records):
             self._learn(message.records, end)
         elif isinstance(message, bytes):
@@ -153,7 +153,7 @@ class OverlayGateway(Gateway):
             self.clients_changed()
 
     def carry_out(self) -> None:
-        """See `Gateway`."""
+        """Do what the tree asks for, then what the overlays ask for."""
         super().carry_out()
         self._driver.follow()
         self.clients_changed()
@@ -198,17 +198,17 @@ class OverlaySimulation(Simulation):
                 clients.subscribes.add("topic/+")
 
     def make_gateway(self, start: Start) -> Gateway:
-        """See `Simulation`."""
+        """Return a gateway with overlays."""
         clients = self.clients.setdefault(start.tree.identity.gateway_id, Clients())
         return OverlayGateway(start, self.overlay_options.settings, clients, self.overlay_checks)
 
     def storm(self) -> None:
-        """See `Simulation`; clients come and go too."""
+        """Let things break for a while, and clients come and go."""
         self._next_change(self.clock.now + self.options.faults_s)
         super().storm()
 
     def check_more(self) -> None:
-        """See `Simulation`; overlays may take all of the quiet time to find their better ways.
+        """Check overlays, which may take all of the quiet time to find their better ways.
 
         The common tree is still before that: a round-trip time that goes on settling can make a
         way of an overlay better that the common tree doesn't have.

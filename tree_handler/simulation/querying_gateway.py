@@ -42,7 +42,7 @@ _TREE: Final = "model"
 
 @dataclass(slots=True)
 class RemoteOutcome:
-    """What came of a run.
+    """The outcome of a run.
 
     Attributes:
         violations: what should not have been.
@@ -61,7 +61,7 @@ class RemoteOutcome:
 
 
 class QueryingWorld(Protocol):
-    """Where a gateway is.
+    """The world that a gateway lives in.
 
     Attributes:
         now: the time, in seconds.
@@ -301,5 +301,5 @@ class QueryingGateway:
 
     @property
     def content(self) -> bytes:
-        """What who observes is to be told in the end."""
+        """Return the content that observers are to be told in the end."""
         return self._content().payload

@@ -54,7 +54,7 @@ _DONE = _Done()
 
 
 class Receiver(Protocol):
-    """What a witness sees of a gateway."""
+    """A gateway, as a witness sees it."""
 
     gateway_id: str
     replication: Replication
@@ -64,7 +64,7 @@ class Receiver(Protocol):
 
 
 class Witness(Protocol):
-    """Who checks and counts what gateways do: `traffic.SimulatedTraffic`.
+    """A witness that checks and counts what gateways do: `traffic.SimulatedTraffic`.
 
     Attributes:
         sent: messages of replication sent between gateways.
@@ -78,13 +78,13 @@ class Witness(Protocol):
     log_batches: int
 
     def handed(self, gateway: Receiver, header: Header, first: int) -> None:
-        """See what a gateway hands its clients, from number ``first`` of a batch on."""
+        """Check what a gateway hands its clients, from number ``first`` of a batch on."""
 
     def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
-        """See what a gateway gives up."""
+        """Check what a gateway gives up."""
 
     def check_bounded(self, gateway: Receiver) -> None:
-        """See what a gateway keeps in memory."""
+        """Check that what a gateway keeps in memory is bounded."""
 
 
 class ReplicatingGateway(Gateway):
@@ -139,7 +139,7 @@ class ReplicatingGateway(Gateway):
         return None
 
     def begin(self) -> None:
-        """See `Gateway`."""
+        """Let time pass for the gateway and its replication."""
         super().begin()
         self._set_timer()
 
@@ -167,7 +167,7 @@ class ReplicatingGateway(Gateway):
         return kind[header.stream]
 
     def link_up(self, end: End) -> None:
-        """See `Gateway`."""
+        """Take a new connection, and begin to replicate over it."""
         super().link_up(end)
         if end.link in self.ends:
             self._told.add(end.link)
@@ -175,7 +175,7 @@ class ReplicatingGateway(Gateway):
             self.changed()
 
     def take(self, end: End, message: object) -> None:
-        """See `Gateway`."""
+        """Take in a message of replication."""
         core, link, now = self.replication, end.link, self.now
         match message:
             case WireBatch(frame, repair):
@@ -198,20 +198,20 @@ class ReplicatingGateway(Gateway):
         self._set_timer()
 
     def changed(self) -> None:
-        """See `Gateway`."""
+        """Follow the tree: replication has other links now."""
         self._follow_tree()
         self._set_timer()
 
     def link_full(self, end: End) -> None:
-        """See `Gateway`."""
+        """Stop sending batches over the link."""
         self.replication.link_full(end.link)
 
     def link_drained(self, end: End) -> None:
-        """See `Gateway`."""
+        """Send the batches that waited for the link."""
         self._replicate(self.replication.link_drained(end.link))
 
     def joins(self, link: int) -> None:
-        """See `Gateway`."""
+        """Ask for what replication needs from the coming parent."""
         self._replicate(self.replication.repair.joins(link))
 
     def _follow_tree(self) -> None:

@@ -10,7 +10,7 @@ from tree_handler.spanning.parameters import Parameters
 
 
 class Described(Protocol):
-    """What a report says of the run's options; see `runs.Options`."""
+    """The options of a run, as a report describes them: `runs.Options`."""
 
     @property
     def seed(self) -> int:
@@ -30,12 +30,12 @@ class Described(Protocol):
 
     @property
     def replay(self) -> str:
-        """How to run this again."""
+        """Return how to run this again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What came of a run.
+    """The report of a run.
 
     Attributes:
         options: what was run.

@@ -56,7 +56,7 @@ class RetainedTraffic(SimulatedTraffic):
     contents: dict[RetainedVersion, bytes] = field(default_factory=dict, init=False)
 
     def gateway(self, start: Start) -> RetainedGateway:
-        """See `SimulatedTraffic`."""
+        """Return a life of a gateway with retained messages."""
         disk = self.disk(start.tree.identity.gateway_id)
         return RetainedGateway(start, disk, self, self.wall_us())
 
@@ -72,7 +72,7 @@ class RetainedTraffic(SimulatedTraffic):
         return disk
 
     def lose_disk(self, gateway_id: str) -> None:
-        """See `SimulatedTraffic`.
+        """Let a gateway that is down find nothing of what it had.
 
         Which epoch follows is asked where no clock is wrong (`simulation`).
         """
@@ -82,7 +82,7 @@ class RetainedTraffic(SimulatedTraffic):
         self.disks[gateway_id] = RetainedDisk(boot_epoch=epoch, lost_epoch=lost_epoch)
 
     def clients_of(self, gateway: ReplicatingGateway) -> None:
-        """See `SimulatedTraffic`."""
+        """Let a client write a retained message, or delete one."""
         assert isinstance(gateway, RetainedGateway)
         topic = f"t/{self.chance.randrange(TOPICS)}"
         self.published += 1
@@ -176,7 +176,7 @@ class RetainedSimulation(Simulation):
     traffic_of: ClassVar[type[SimulatedTraffic]] = RetainedTraffic
 
     def storm(self) -> None:
-        """See `Simulation`."""
+        """Let things break for a while, then let two new gateways join."""
         super().storm()
         known = sorted(self._identities)
         for number in range(2):
@@ -196,7 +196,7 @@ class RetainedOptions(Options):
 
     @property
     def subject(self) -> str:
-        """See `Options`."""
+        """Return ``retained``."""
         return "retained"
 
     @classmethod
@@ -219,5 +219,5 @@ class RetainedOptions(Options):
         )
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> RetainedSimulation:
-        """See `Options`."""
+        """Return a simulation of retained messages."""
         return RetainedSimulation(self, make_tree)

@@ -30,15 +30,15 @@ class _Sync:
 
 
 class RetainedWitness(Witness, Protocol):
-    """Who checks what gateways retain as well: `retained.RetainedTraffic`."""
+    """A witness that checks retained messages as well: `retained.RetainedTraffic`."""
 
     def given_as_news(self, gateway_id: str, told: Retained) -> None:
-        """See what clients are given because a neighbour told of it."""
+        """Check what clients are given because a neighbour told of it."""
 
     def wrote(
         self, gateway_id: str, topic: str, seen: RetainedVersion | None, version: RetainedVersion
     ) -> None:
-        """See the version of a write, and of what its gateway had seen of the topic."""
+        """Check the version of a write against what its gateway had seen of the topic."""
 
 
 class RetainedGateway(ReplicatingGateway):
@@ -125,13 +125,13 @@ class RetainedGateway(ReplicatingGateway):
                 self._retain(entry, header.stream, number)
 
     def waits_for(self) -> Iterator[str]:
-        """See `ReplicatingGateway`."""
+        """Tell what this gateway waits for, a fetch of retained messages among it."""
         yield from super().waits_for()
         if self._sync.is_fetching:
             yield "retained messages of a neighbour"
 
     def link_up(self, end: End) -> None:
-        """See `Gateway`."""
+        """Take a new connection, and begin to synchronise over it."""
         super().link_up(end)
         if end.link in self.ends:
             self._synced.add(end.link)
@@ -139,7 +139,7 @@ class RetainedGateway(ReplicatingGateway):
             self._sync_timer.set(self._sync.next_timer())
 
     def changed(self) -> None:
-        """See `Gateway`."""
+        """Follow the tree, and end the synchronisation of links that have gone."""
         super().changed()
         for link in sorted(self._synced - self.ends.keys()):
             self._synced.discard(link)
@@ -147,7 +147,7 @@ class RetainedGateway(ReplicatingGateway):
         self._sync_timer.set(self._sync.next_timer())
 
     def take(self, end: End, message: object) -> None:
-        """See `Gateway`."""
+        """Take in a message of synchronisation, or one of replication."""
         if isinstance(message, _Sync):
             self._tell(self._sync.receive(end.link, message.payload, self.now))
             self._sync_timer.set(self._sync.next_timer())

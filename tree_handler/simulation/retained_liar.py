@@ -45,7 +45,7 @@ class SealedRetainedGateway(RetainedGateway):
     """An honest gateway: it signs, and takes only what is proven."""
 
     def seals(self) -> Seals | None:
-        """See `ReplicatingGateway`."""
+        """Return the seals of this gateway."""
         return sealing(self.gateway_id)
 
 
@@ -113,7 +113,7 @@ class LiedRetainedTraffic(RetainedTraffic):
     """Writes of the honest gateways; see `RetainedTraffic`."""
 
     def gateway(self, start: Start) -> RetainedGateway:
-        """See `SimulatedTraffic`."""
+        """Return a life of a gateway that seals its messages, or of the liar."""
         gateway_id = start.tree.identity.gateway_id
         disk, wall_us = self.disk(gateway_id), self.wall_us()
         if gateway_id == LIAR:
@@ -121,16 +121,16 @@ class LiedRetainedTraffic(RetainedTraffic):
         return SealedRetainedGateway(start, disk, self, wall_us)
 
     def standing(self, identity: Identity) -> Identity:
-        """See `SimulatedTraffic`."""
+        """Return the identity with a seal."""
         return sealing(identity.gateway_id).stands(identity)
 
     def clients_of(self, gateway: ReplicatingGateway) -> None:
-        """See `SimulatedTraffic`."""
+        """Let clients of an honest gateway do something."""
         if gateway.gateway_id != LIAR:
             super().clients_of(gateway)
 
     def given_as_news(self, gateway_id: str, told: Retained) -> None:
-        """See `RetainedWitness`."""
+        """Check what clients of an honest gateway are given as news."""
         if gateway_id != LIAR:
             super().given_as_news(gateway_id, told)
 
@@ -144,12 +144,12 @@ class LiedRetainedTraffic(RetainedTraffic):
 
 
 class LiedRetainedSimulation(RetainedSimulation):
-    """See `Simulation`."""
+    """A simulation in which one gateway lies about retained messages."""
 
     traffic_of: ClassVar[type[SimulatedTraffic]] = LiedRetainedTraffic
 
     def calm(self) -> Report:
-        """See `Simulation`; the liar is turned off before."""
+        """Turn the liar off, then let the network find its peace."""
         self._identities.pop(LIAR, None)
         if (liar := self.gateways.pop(LIAR, None)) is not None:
             liar.stop(silently=False)
@@ -164,9 +164,9 @@ class RetainedLiarOptions(RetainedOptions):
 
     @property
     def subject(self) -> str:
-        """See `Options`."""
+        """Return ``retained-liar``."""
         return "retained-liar"
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> LiedRetainedSimulation:
-        """See `Options`."""
+        """Return a simulation of a liar about retained messages."""
         return LiedRetainedSimulation(self, make_tree)

@@ -21,7 +21,7 @@ LOG_BATCHES = 20
 
 @dataclass(slots=True)
 class RetainedDisk(Disk):
-    """What survives, retained messages included.
+    """The content of a disk, retained messages included.
 
     Attributes:
         messages: content and place of each topic's message, by topic.
@@ -71,22 +71,22 @@ class RetainedStore:
 
     @property
     def versions(self) -> RetainedVersions:
-        """See `Store`."""
+        """Return the versions of retained messages."""
         return self._versions
 
     def told(self, topic: str, now: float) -> Retained | None:
-        """See `Store`."""
+        """Return the message of a topic, or its tombstone with its age."""
         grave = self._versions.tombstone(topic)
         if grave is None:
             return self._disk.messages.get(topic)
         return replace(self._disk.graves[topic], dead_s=now - grave.since_s)
 
     def may_speak(self, retained: Retained) -> bool:
-        """See `Store`: everybody may."""
+        """Return True: everybody may have anything retained."""
         return True
 
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
-        """See `Store`."""
+        """Keep a neighbour's retained message; clients are told of it at once, or later."""
         had = retained.topic in self._disk.messages
         # It crosses a link: whatever can't be written there can't be read either.
         if self.take(Retained.of(retained.proven_row()), now) and (retained.payload or had):
@@ -97,7 +97,7 @@ class RetainedStore:
         return True
 
     def announce(self, topic: str, now: float) -> None:
-        """See `Store`."""
+        """Tell clients of a message that was kept without a word."""
         told = self._silent.pop(topic, None)
         if told is not None:
             self._is_told(told)

@@ -68,7 +68,7 @@ class RoutedTraffic(SimulatedTraffic):
     """What was saved on the cards that were put by."""
 
     def gateway(self, start: Start) -> RoutedGateway:
-        """See `SimulatedTraffic`."""
+        """Return a life of a gateway that routes messages."""
         return RoutedGateway(start, self.disk(start.tree.identity.gateway_id), self)
 
     def disk(self, gateway_id: str) -> Disk:
@@ -78,18 +78,18 @@ class RoutedTraffic(SimulatedTraffic):
         return disk
 
     def lose_disk(self, gateway_id: str) -> None:
-        """See `SimulatedTraffic`; what was saved was on it too."""
+        """Let a gateway that is down find nothing; what was saved was on the disk too."""
         super().lose_disk(gateway_id)
         self.saved.pop(gateway_id, None)
         self.ledger.records.pop(gateway_id, None)
 
     def lose_tail(self, gateway_id: str) -> None:
-        """See `SimulatedTraffic`; nothing says any more that there was more to know."""
+        """Let a gateway find a log without its end; nothing says that there was more."""
         super().lose_tail(gateway_id)
         self.ledger.records.pop(gateway_id, None)
 
     def swap_card(self, gateway_id: str) -> None:
-        """See `SimulatedTraffic`; what was saved is on the card."""
+        """Swap the card of a gateway that is down; what was saved is on the card."""
         there = self.disks[gateway_id]
         self._swapped_at[gateway_id] = self.clock.now
         super().swap_card(gateway_id)
@@ -105,7 +105,7 @@ class RoutedTraffic(SimulatedTraffic):
                 self.saved[gateway_id] = put_by
 
     def clients_of(self, gateway: ReplicatingGateway) -> None:
-        """See `SimulatedTraffic`."""
+        """Let clients change subscriptions, and publish."""
         assert isinstance(gateway, RoutedGateway)
         chance = self.chance
         if chance.random() < 0.3:
@@ -129,7 +129,7 @@ class RoutedTraffic(SimulatedTraffic):
             gateway.subscribe(there[-1])
 
     def missing(self, gateways: dict[str, Gateway], network: Network) -> list[str]:
-        """See `SimulatedTraffic`; of clients' messages those that are due."""
+        """Return what a gateway lacks; of clients' messages only those that are due."""
         roots = right_roots(gateways, network)
         missing: list[str] = []
         for gateway_id in sorted(gateways):
@@ -175,13 +175,15 @@ class RoutedTraffic(SimulatedTraffic):
                 yield f"{gateway_id} keeps {header.stream} {kept_back} from clients"
 
     def _is_over_around(self, gateway_id: str, stream: Epoch) -> bool:
-        """Whether all its neighbours have forgotten a life: then it hears nothing of it, though
-        a log farther off may hold some (decision 17)."""
+        """Return whether all its neighbours have forgotten a life.
+
+        It hears nothing of it then, though a log farther off may hold some (decision 17).
+        """
         near = [end.peer.host.gateway_id for end in self._gateways[gateway_id].ends.values()]
         return bool(near) and all(is_over(self.disks[one].have, stream) for one in near)
 
     def _kept_back(self, gateway_id: str, origin_id: str) -> Iterator[str]:
-        """What came of an origin and waits though that is there, which may have lost it since."""
+        """Give what came of an origin that is there and waits, though its origin may lack it."""
         disk = self.disks[gateway_id]
         for stream, there in disk.holds().items():
             if stream[0] == origin_id and len(kept_back := there.without(disk.handed[stream])):
@@ -195,7 +197,7 @@ class RoutedTraffic(SimulatedTraffic):
             yield f"{gateway.gateway_id} does not know what {other.gateway_id} wants: {told}"
 
     def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
-        """See `SimulatedTraffic`; clients' messages are had from their origin alone."""
+        """Check that lost messages are nowhere: those of clients, only at their origin."""
         origin = lost.stream[0]
         wanted = Intervals([(lost.first, lost.last)])
         self._told_lost[gateway_id, lost.stream].update(wanted)
@@ -235,7 +237,7 @@ class RoutedOptions(Options):
 
     @property
     def subject(self) -> str:
-        """See `Options`."""
+        """Return ``routed``."""
         return "routed"
 
     @classmethod
@@ -254,5 +256,5 @@ class RoutedOptions(Options):
         return replace(drawn, faults=faults, most_batches=most_batches)
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> RoutedSimulation:
-        """See `Options`."""
+        """Return a simulation of routed messages."""
         return RoutedSimulation(self, make_tree)

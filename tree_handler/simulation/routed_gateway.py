@@ -33,7 +33,7 @@ READING_S = 0.002
 
 @dataclass(slots=True)
 class Ledger:
-    """What became of every message, seen from outside.
+    """An account of every message, seen from outside.
 
     Attributes:
         due: by stream and number, whom the origin knew to want it.
@@ -66,7 +66,7 @@ class _Routed:
 
 
 class RoutedWitness(Witness, Protocol):
-    """Who checks to whom messages are sent as well: `routed.RoutedTraffic`, which see."""
+    """A witness that checks to whom messages are sent as well: `routed.RoutedTraffic`."""
 
     ledger: Ledger
     saved: dict[str, tuple[int, list[bytes], list[Any]]]
@@ -164,7 +164,7 @@ class RoutedGateway(ReplicatingGateway):
         self._set_timer()
 
     def publish(self, entries: list[Entry], flags: int) -> int:
-        """See `ReplicatingGateway`."""
+        """Accept messages of a client, and route them; return how many were accepted."""
         before = self.replication.counters.published
         for run in self.routed.runs([entry.row() for entry in entries]):
             self._run = run
@@ -175,7 +175,7 @@ class RoutedGateway(ReplicatingGateway):
         return self.replication.counters.published - before
 
     def has_lost(self, lost: dict[Epoch, Intervals]) -> None:
-        """See `ReplicatingGateway`; what it owes is known to it in memory."""
+        """Find that the log can't read these any more; what it owes is known in memory."""
         super().has_lost(lost)
         for stream, numbers in lost.items():
             self.routed.lost(stream, numbers, self.now)
@@ -183,7 +183,7 @@ class RoutedGateway(ReplicatingGateway):
         self._set_timer()
 
     def waits_for(self) -> Iterator[str]:
-        """See `ReplicatingGateway`."""
+        """Tell what this gateway waits for, acknowledgements of routed messages among it."""
         yield from super().waits_for()
         if self.routed.is_serving:
             yield "its log to be read"
@@ -208,11 +208,11 @@ class RoutedGateway(ReplicatingGateway):
     # -- links -----------------------------------------------------------------------------------
 
     def reaches(self, gateway_id: str) -> int | None:
-        """See `Gateway`."""
+        """Return the boot epoch under which the locator reaches a gateway."""
         return self.locator.epoch_of(gateway_id)
 
     def take(self, end: End, message: object) -> None:
-        """See `ReplicatingGateway`."""
+        """Take in a message of the locator or of routing, or one of replication."""
         if isinstance(message, _Behind):
             self._tell_behind(self.locator.receive(end.link, Behind.decode(message.payload)))
         elif isinstance(message, _Routed):
@@ -227,12 +227,12 @@ class RoutedGateway(ReplicatingGateway):
         self._tell_behind(self.locator.forwards(self.tree.forwarding.intersection(self.ends)))
 
     def link_full(self, end: End) -> None:
-        """See `Gateway`; the origin's log is the queue."""
+        """Stop sending over the link; the origin's log is the queue."""
         super().link_full(end)
         self._full.add(end.link)
 
     def link_drained(self, end: End) -> None:
-        """See `Gateway`."""
+        """Send what waited for the link."""
         super().link_drained(end)
         self._full.discard(end.link)
 

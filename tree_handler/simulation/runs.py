@@ -103,7 +103,7 @@ class Options:
 
     @property
     def subject(self) -> str:
-        """What is simulated, as `hedgerow simulate --subject` has it."""
+        """Return what is simulated, as `hedgerow simulate --subject` has it."""
         return "tree"
 
     @classmethod
@@ -140,7 +140,7 @@ class Options:
 
     @property
     def replay(self) -> str:
-        """How to run this again: a command if the options are those drawn from the seed."""
+        """Return how to run this again: a command if the options are those drawn from the seed."""
         if self == self.drawn(self.seed, self.gateways):
             subject = "" if self.subject == "tree" else f" --subject {self.subject}"
             same = f"--seed {self.seed} --gateways {self.gateways} --runs 1"

@@ -56,13 +56,13 @@ class SharedDisk(Disk):
 
 
 class SharedWitness(Witness, Protocol):
-    """Who sees what members are given as well: `SharedTraffic`."""
+    """A witness that sees what members are given as well: `SharedTraffic`."""
 
     def given(self, gateway_id: str, group: SharedGroup, payload: bytes) -> None:
-        """See that a member gets a message."""
+        """Note that a member gets a message."""
 
     def unclaimed(self, group: SharedGroup, payload: bytes) -> None:
-        """See that a holder knows of nobody to hand a message on to."""
+        """Note that a holder knows of nobody to hand a message on to."""
 
 
 class SharedGateway(ReplicatingGateway):
@@ -92,7 +92,7 @@ class SharedGateway(ReplicatingGateway):
         self._claims_timer = self.timer(self._claims_due)
 
     def begin(self) -> None:
-        """See `Gateway`."""
+        """Let time pass for the gateway and its claims."""
         super().begin()
         self._claims_due(self.now)
 
@@ -191,7 +191,7 @@ class SharedGateway(ReplicatingGateway):
         self._claims_timer.set(self.own.next_timer())
 
     def changed(self) -> None:
-        """See `Gateway`."""
+        """Follow the tree, and tell neighbours whom this gateway reaches."""
         super().changed()
         for link in sorted(self._heard - self.ends.keys()):
             self._heard.discard(link)
@@ -200,7 +200,7 @@ class SharedGateway(ReplicatingGateway):
         self._say_behind(self._locator.forwards(forwarding))
 
     def take(self, end: End, message: object) -> None:
-        """See `Gateway`."""
+        """Take in a message of the locator, or one of replication."""
         if isinstance(message, Behind):
             self._heard.add(end.link)
             self._say_behind(self._locator.receive(end.link, message))
@@ -217,7 +217,7 @@ class SharedGateway(ReplicatingGateway):
 
 @dataclass(eq=False)
 class SharedTraffic(SimulatedTraffic):
-    """What clients publish and subscribe to; see `SimulatedTraffic`.
+    """The traffic of clients that subscribe to shared subscriptions and publish to them.
 
     Attributes:
         took: the gateway whose member got a message, by shared subscription and payload.
@@ -230,7 +230,7 @@ class SharedTraffic(SimulatedTraffic):
     due: set[tuple[SharedGroup, bytes]] = field(default_factory=set, init=False)
 
     def gateway(self, start: Start) -> SharedGateway:
-        """See `SimulatedTraffic`."""
+        """Return a life of a gateway with members of shared subscriptions."""
         gateway_id = start.tree.identity.gateway_id
         disk = self.disks[gateway_id]
         assert isinstance(disk, SharedDisk)
@@ -239,7 +239,7 @@ class SharedTraffic(SimulatedTraffic):
         return SharedGateway(start, disk, self)
 
     def clients_of(self, gateway: ReplicatingGateway) -> None:
-        """See `SimulatedTraffic`."""
+        """Let a member come or go, or let a client publish."""
         assert isinstance(gateway, SharedGateway)
         if self.chance.random() < TOGGLES:
             group = self.chance.choice(GROUPS)
@@ -258,18 +258,18 @@ class SharedTraffic(SimulatedTraffic):
             self.due.update((group, payload) for group in named)
 
     def given(self, gateway_id: str, group: SharedGroup, payload: bytes) -> None:
-        """See `SharedWitness`."""
+        """Check that no other gateway's member got the message."""
         before = self.took.setdefault((group, payload), gateway_id)
         if before != gateway_id:
             what = f"{payload!r} for {group} is given at {before} and at {gateway_id}"
             self.checks.found(4, what)
 
     def unclaimed(self, group: SharedGroup, payload: bytes) -> None:
-        """See `SharedWitness`: its holder has not heard yet of who is always there."""
+        """Drop what was due: its holder has not heard yet of who is always there."""
         self.due.discard((group, payload))
 
     def check_all_arrived(self, gateways: dict[str, Gateway], network: Network) -> None:
-        """See `SimulatedTraffic`; where all reach each other, what is due was given."""
+        """Check that all arrived; where all reach each other, what is due was given."""
         super().check_all_arrived(gateways, network)
         is_whole = all(
             isinstance(one, SharedGateway) and len(one.reached) == len(self.disks) - 1
@@ -293,7 +293,7 @@ class SharedOptions(Options):
 
     @property
     def subject(self) -> str:
-        """See `Options`."""
+        """Return ``shared``."""
         return "shared"
 
     @classmethod
@@ -318,5 +318,5 @@ class SharedOptions(Options):
         )
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> SharedSimulation:
-        """See `Options`."""
+        """Return a simulation of shared subscriptions."""
         return SharedSimulation(self, make_tree)

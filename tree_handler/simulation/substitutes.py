@@ -32,7 +32,7 @@ LINK_PORT: Final = 8883
 
 
 class Substituting:
-    """What decides for one life of a gateway; a `Tenant`.
+    """A `Tenant` that dials substitutes for one life of a gateway.
 
     Args:
         fleet: whose network it is.
@@ -53,22 +53,22 @@ class Substituting:
         self._timer: Timer
 
     def begin(self, gateway: HeadedGateway) -> None:
-        """See `Tenant`."""
+        """Begin to look for substitutes in a gateway."""
         self._gateway = gateway
         self._timer = gateway.timer(self._look)
         self._look(gateway.now)
 
     def heard(self, origin: str, body: Publication) -> None:
-        """See `Tenant`."""
+        """Ignore what other tenants have flooded."""
 
     def took(self, link: int, message: object) -> None:
-        """See `Tenant`."""
+        """Ignore what a neighbour's tenant says."""
 
     def forwards(self, link: int) -> None:
-        """See `Tenant`."""
+        """Ignore that a link forwards: it looks soon anyway."""
 
     def moved(self) -> None:
-        """See `Tenant`; it looks soon anyway."""
+        """Ignore that others are in reach or not: it looks soon anyway."""
 
     def _look(self, now: float) -> None:
         gateway, fleet = self._gateway, self._fleet

@@ -54,7 +54,7 @@ class TopicTraffic(RoutedTraffic):
         self.overlay_checks = OverlayChecks(self.checks)
 
     def gateway(self, start: Start) -> TopicGateway:
-        """See `SimulatedTraffic`."""
+        """Return a life of a gateway with overlays by topics."""
         return TopicGateway(start, self.disk(start.tree.identity.gateway_id), self)
 
     def _change_subscriptions(self, gateway: RoutedGateway) -> None:
@@ -75,30 +75,30 @@ class TopicGateway(RoutedGateway):
         self._linked: frozenset[str] = frozenset()
 
     def begin(self) -> None:
-        """See `Gateway`."""
+        """Let time pass, and look at the records."""
         super().begin()
         self._records_changed()
 
     @property
     def records(self) -> dict[str, Interest]:
-        """What it knows of all gateways."""
+        """Return the records of all gateways that it knows."""
         return {record.gateway_id: record for record in self.interests}
 
     def publish(self, entries: list[Entry], flags: int) -> int:
-        """See `ReplicatingGateway`; the topics are advertised."""
+        """Accept messages of a client, and advertise their topics."""
         for entry in entries:
             self.own.published(entry.topic)
         return super().publish(entries, flags)
 
     def take(self, end: End, message: object) -> None:
-        """See `ReplicatingGateway`."""
+        """Take in a message of the overlays, or one of replication."""
         if isinstance(message, bytes):
             self._driver.receive(end.link, message)
         else:
             super().take(end, message)
 
     def carry_out(self) -> None:
-        """See `ReplicatingGateway`."""
+        """Do what the tree asks for, then what the overlays ask for."""
         super().carry_out()
         self._driver.follow()
         linked = frozenset(end.peer.host.gateway_id for end in self.ends.values())
@@ -139,7 +139,7 @@ class TopicSimulation(RoutedSimulation):
             self._topic_traffic.subscriptions[gateway_id] += self._random.sample(FILTERS, 2)
 
     def check_more(self) -> None:
-        """See `Simulation`."""
+        """Check that the overlays have settled."""
         gateways = {i: g for i, g in self.gateways.items() if isinstance(g, TopicGateway)}
         self._topic_traffic.overlay_checks.check_settled(gateways)
 
@@ -149,7 +149,7 @@ class TopicOptions(RoutedOptions):
 
     @property
     def subject(self) -> str:
-        """See `Options`."""
+        """Return ``topic``."""
         return "topic"
 
     @classmethod
@@ -161,5 +161,5 @@ class TopicOptions(RoutedOptions):
         return replace(base, faults=faults, faults_s=10.0, traffic_per_s=4.0)
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> TopicSimulation:
-        """See `Options`."""
+        """Return a simulation of overlays by topics."""
         return TopicSimulation(self, make_tree)

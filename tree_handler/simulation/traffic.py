@@ -255,8 +255,10 @@ class SimulatedTraffic:
     def _can_hear_of(
         self, gateway_id: str, epoch: Epoch, lost: Intervals, paths: dict[str, set[str]]
     ) -> bool:
-        """Whether any of these numbers is held on a way that does not lead through others that
-        have forgotten the epoch, as they may once their own log has nothing of it."""
+        """Return whether any of these numbers is held on a way that others have not forgotten.
+
+        Those on the way may forget the epoch once their own log has nothing of it.
+        """
 
         def onward(at: str) -> set[str]:
             disk = self.disks[at]

@@ -88,12 +88,12 @@ class YearsOptions(Options):
 
     @property
     def subject(self) -> str:
-        """See `Options`."""
+        """Return ``years``."""
         return "years"
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """See `Options`."""
+        """Return the options of a seed: a calm network with a slow hello."""
         return cls(
             seed,
             gateways,
@@ -108,19 +108,19 @@ class YearsOptions(Options):
 
     @property
     def replay(self) -> str:
-        """See `Options`."""
+        """Return the command that runs this again."""
         if self == replace(self.drawn(self.seed, self.gateways), years=self.years):
             same = f"--seed {self.seed} --gateways {self.gateways} --runs 1 --years {self.years}"
             return f"hedgerow simulate --subject years {same}"
         return replay_call(self, self.seed)
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> Simulation:
-        """See `Options`."""
+        """Return a simulation of years."""
         return YearsSimulation(self, make_tree)
 
 
 class YearsSimulation(YearsFleet):
-    """See the module."""
+    """A simulation of years, week by week, with one happening in each."""
 
     def __init__(self, options: YearsOptions, make_tree: MakeTree = SpanningTree) -> None:
         super().__init__(options, make_tree)
@@ -167,7 +167,7 @@ class YearsSimulation(YearsFleet):
                 self._writes.check_tables(self.gateways)
 
     def calm(self) -> Report:
-        """See `Simulation`: each week found its peace by itself."""
+        """Report; each week found its peace by itself."""
         checks, options = self.checks, self.options
         return Report(
             options,
@@ -287,7 +287,7 @@ class YearsSimulation(YearsFleet):
         self._write_some(10.0)
 
     def _unreadable(self) -> None:
-        """What one gateway accepted while it was alone it cannot read when it is back."""
+        """Let a gateway come back that can't read what it accepted while it was alone."""
         gateway = self._any()
         disk = self._writes.years_disk(gateway.gateway_id)
         cut = self._cut_off(gateway.gateway_id)
@@ -323,7 +323,7 @@ class YearsSimulation(YearsFleet):
             self.checks.found(3, what)
 
     def _busy(self) -> None:
-        """What only one gateway retains goes from link to link while everybody writes."""
+        """Let what only one gateway retains go from link to link while everybody writes."""
         gateway = self._any_spare()
         cut = self._cut_off(gateway.gateway_id)
         self._pass(10.0)

@@ -26,7 +26,7 @@ LOG_IS_TRIMMED: Final = 25
 
 
 class YearsFleet(Simulation):
-    """See `Simulation`."""
+    """A fleet of which most time passes in leaps."""
 
     traffic_of: ClassVar[type[SimulatedTraffic]] = YearsTraffic
 
@@ -38,7 +38,7 @@ class YearsFleet(Simulation):
         self._topics = 0
 
     def tree_clock(self, local: LocalClock) -> LocalClock:
-        """See `Simulation`."""
+        """Return a clock that stands still while time leaps."""
         return StillClock(local.rate, local.ahead_s, self.clock)
 
     # -- time ----------------------------------------------------------------------------------

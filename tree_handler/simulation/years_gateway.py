@@ -64,7 +64,7 @@ class YearsDisk(RetainedDisk):
 
 @dataclass(frozen=True, slots=True)
 class _Keys:
-    """What a neighbour is told of keys."""
+    """A message that tells a neighbour of keys."""
 
     keys: tuple[SimulatedKey, ...]
 
@@ -98,7 +98,7 @@ class YearsGateway(RetainedGateway):
         super().__init__(start, disk, traffic, wall_us)
 
     def seals(self) -> Seals | None:
-        """See `ReplicatingGateway`."""
+        """Return the seals by this gateway's renewed keys."""
         keys = self.years_disk.keys
         return Seals(RenewedSigner(self.gateway_id, keys), KnownKeysRing(keys), TREE)
 
@@ -111,13 +111,13 @@ class YearsGateway(RetainedGateway):
         self._tell_keys((self.years_disk.keys.renew(self.gateway_id),), self.ends.values())
 
     def link_up(self, end: End) -> None:
-        """See `Gateway`; each tells the other which keys it knows."""
+        """Take a new connection; each end tells the other which keys it knows."""
         super().link_up(end)
         if end.link in self.ends:
             self._tell_keys(tuple(self.years_disk.keys), (end,))
 
     def take(self, end: End, message: object) -> None:
-        """See `Gateway`; what is new goes on to the other neighbours."""
+        """Take in keys, and pass on new ones; or take in another message."""
         if not isinstance(message, _Keys):
             super().take(end, message)
         elif new := tuple(key for key in message.keys if self.years_disk.keys.add(key)):
@@ -150,7 +150,7 @@ class YearsGateway(RetainedGateway):
             del self.years_disk.graves[topic]
 
     def stop(self, *, silently: bool) -> None:
-        """See `Gateway`; what it knows of the age of deletions is on its disk."""
+        """End this life; what it knows of the age of deletions is on its disk."""
         super().stop(silently=silently)
         for topic in self.years_disk.graves:
             if (grave := self.store.versions.tombstone(topic)) is None:

@@ -83,7 +83,7 @@ class KnownKeysRing:
         late_s: float = 0.0,
         life: int = 0,
     ) -> Verdict:
-        """See `tree_handler.proof.KeyRing`."""
+        """Check a signature by the keys of a gateway that count."""
         for number in self.known.that_count(gateway_id, for_what_was_kept=life > 0):
             if not signature.startswith(_name_of(gateway_id, number)):
                 continue
@@ -95,12 +95,12 @@ class KnownKeysRing:
     def knows_key(
         self, gateway_id: str, signature: bytes, late_s: float = 0.0, life: int = 0
     ) -> bool:
-        """See `tree_handler.proof.KeyRing`."""
+        """Return whether a signature names a key that counts."""
         numbers = self.known.that_count(gateway_id, for_what_was_kept=life > 0)
         return any(signature.startswith(_name_of(gateway_id, number)) for number in numbers)
 
     def only_receives(self, gateway_id: str) -> bool:
-        """See `tree_handler.proof.KeyRing`; there are gateways alone."""
+        """Return False: all are gateways."""
         return False
 
 
@@ -112,7 +112,7 @@ class RenewedSigner:
     known: KnownKeys
 
     def sign(self, message: bytes) -> bytes:
-        """See `tree_handler.proof.Signer`."""
+        """Sign with the newest key."""
         return ModelSigner(self.gateway_id, _fleet(self.known.own)).sign(message)
 
 

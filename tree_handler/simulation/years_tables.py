@@ -52,7 +52,7 @@ FIXED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class WhatLives:
-    """What there is.
+    """The size of a fleet and of what it retains.
 
     Attributes:
         living: gateways that are in the fleet, off or not.

@@ -47,7 +47,7 @@ class YearsTraffic(RetainedTraffic):
     texts: dict[tuple[str, RetainedVersion], bytes] = field(default_factory=dict, init=False)
 
     def gateway(self, start: Start) -> RetainedGateway:
-        """See `SimulatedTraffic`."""
+        """Return a life of a gateway with renewed keys, on a disk that has grown older."""
         gateway_id = start.tree.identity.gateway_id
         self.members.add(gateway_id)
         disk = self.years_disk(gateway_id)
@@ -61,11 +61,11 @@ class YearsTraffic(RetainedTraffic):
         return disk
 
     def disk(self, gateway_id: str) -> RetainedDisk:
-        """See `RetainedTraffic`."""
+        """Return the disk of a gateway."""
         return self.years_disk(gateway_id)
 
     def standing(self, identity: Identity) -> Identity:
-        """See `SimulatedTraffic`."""
+        """Return the identity with a seal."""
         return sealing(identity.gateway_id).stands(identity)
 
     def write(self, gateway: Gateway, topic: str, payload: bytes) -> RetainedVersion | None:

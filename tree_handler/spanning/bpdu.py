@@ -41,7 +41,7 @@ _FIELDS = 16
 
 
 class Kind(enum.IntEnum):
-    """What a BPDU asks or says."""
+    """A kind of BPDU."""
 
     HELLO = 1
     JOIN = 2

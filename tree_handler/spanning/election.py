@@ -109,7 +109,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a gateway is in the tree, read once at its start.
+    """The identity of a gateway in the tree, read once at its start.
 
     Attributes:
         gateway_id: see `members.place`.

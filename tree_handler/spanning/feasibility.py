@@ -51,7 +51,7 @@ def feasible(offered: Distance, remembered: Distance | None) -> bool:
 
 @dataclass(slots=True)
 class SourceEntry:
-    """What is remembered of a root.
+    """The best announced distance of a root, and its earlier life if one is still announced.
 
     Attributes:
         distance: the best that was announced.
@@ -70,7 +70,7 @@ class SourceEntry:
 
 
 class Sources:
-    """What this gateway has announced of each root (the source table of RFC 8966 3.2.5)."""
+    """The announced distances of each root (the source table of RFC 8966 3.2.5)."""
 
     __slots__ = ("_by_root",)
 

@@ -36,7 +36,7 @@ class Offers:
         return self._rank(one) < self._rank(other)
 
     def eligible(self, neighbour: Neighbour, root: Root | None = None) -> bool:
-        """Whether a neighbour may become the parent (in the tree ``root``, if one is named)."""
+        """Return whether a neighbour may become the parent (in tree ``root``, if one is named)."""
         offer = neighbour.offer
         return (
             offer is not None

@@ -9,7 +9,7 @@ from tree_handler.spanning.neighbour import Neighbour
 
 
 class TreePosition:
-    """What a gateway announces of itself.
+    """The place of a gateway in the tree, as it announces it.
 
     Args:
         identity: the gateway; at first it is its own root.
@@ -36,7 +36,7 @@ class TreePosition:
         return self.root == self.own
 
     def is_outlived_by(self, root: Root) -> bool:
-        """Whether a root is a later life of this gateway, which has lost its counter of lives."""
+        """Return whether a root is a later life of this gateway, which lost its life counter."""
         return root.gateway_id == self.own.gateway_id and root.boot_epoch > self.own.boot_epoch
 
     @property

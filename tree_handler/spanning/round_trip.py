@@ -95,5 +95,5 @@ class RoundTrip:
 
     @property
     def slowest_ms(self) -> float:
-        """How long an answer may take: SRTT + 4 RTTVAR (RFC 6298 section 2.2), 0 if unmeasured."""
+        """Return the longest time of an answer: SRTT + 4 RTTVAR (RFC 6298, 2.2); 0: unmeasured."""
         return 0.0 if self.srtt_ms is None else self.srtt_ms + 4 * self.rttvar_ms

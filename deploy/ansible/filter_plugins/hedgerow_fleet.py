@@ -117,7 +117,7 @@ def is_status(told: object) -> bool:
 
 
 def links(statuses: Iterable[Status]) -> dict[str, set[str]]:
-    """Who has a link with whom, those that stand by included, as either end tells it."""
+    """Return the neighbours of each gateway, standby links included, as either end tells them."""
     graph: dict[str, set[str]] = {}
     for status in statuses:
         if not status:
@@ -161,5 +161,5 @@ def parts(graph: Graph, without: set[str]) -> dict[str, int]:
 
 
 def line(symptom: Mapping[str, str]) -> str:
-    """What `hedgerow doctor --json` has found, as one line."""
+    """Return a finding of `hedgerow doctor --json` as one line."""
     return "{weight}  {about}: {what} ({advice})".format_map(symptom)

@@ -44,7 +44,7 @@ class FilterModule:
 
 
 def address(gateway: str) -> str:
-    """Where a gateway's way ends on the relay, `HOST:PORT`, of its name alone.
+    """Return the address of a gateway on the relay, `HOST:PORT`, which its name alone gives.
 
     Each has an address of its own in 127.0.0.0/8, so nobody has to remember who has which port.
     127.0.0.0/16 is left to others.

@@ -77,7 +77,7 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible is 
     NAME = "hedgerow"
 
     def verify_file(self, path: str) -> bool:
-        """Whether a file may be one of this plugin's: ``hedgerow.yml`` or ``NAME.hedgerow.yml``."""
+        """Return whether a file is for this plugin: ``hedgerow.yml`` or ``NAME.hedgerow.yml``."""
         return bool(super().verify_file(path)) and path.endswith(("hedgerow.yml", "hedgerow.yaml"))
 
     def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:
@@ -191,7 +191,7 @@ def groups_of(member: ListedMember) -> list[str]:
 
 
 def variables_of(member: ListedMember) -> dict[str, str]:
-    """What playbooks and the role take of a member."""
+    """Return the variables that playbooks and the role take of a member."""
     domain, group = ("" if name == NONE else name for name in (member.domain, member.group))
     found = {"gateway_id": member.id, "gateway_domain": domain, "gateway_group": group}
     return {**found, "ansible_host": member.address}

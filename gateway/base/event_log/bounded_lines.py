@@ -26,7 +26,7 @@ class Allowance:
 
 
 class LineShares:
-    """How many lines each has.
+    """The numbers of log lines that all sources, and each of them, may still write.
 
     Args:
         everybody: what all have together.
@@ -51,7 +51,7 @@ class LineShares:
 
 
 class LeftOut:
-    """What there was no line for.
+    """A count of the lines that were left out, which is told in one line later.
 
     Args:
         timers: the event loop.

@@ -62,7 +62,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Which records are wanted.
+    """A filter of log records.
 
     Attributes:
         level: the least, one of `LEVELS`; empty for all.

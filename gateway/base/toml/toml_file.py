@@ -109,7 +109,7 @@ class LimitRangeError(ValueError):
 
 
 def hold(faults: Iterable[Fault]) -> None:
-    """See to it that there are none.
+    """Raise all faults as one error, if there are any.
 
     Raises:
         ConfigError: it holds them all.
@@ -121,7 +121,7 @@ def hold(faults: Iterable[Fault]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConfigReading(Generic[S]):
-    """What came of a document.
+    """The result of reading a document.
 
     Attributes:
         settings: the whole; None if anything in it is wrong.

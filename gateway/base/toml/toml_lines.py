@@ -16,7 +16,7 @@ CLOSING = ("]", '"""', "'''")
 
 
 class KeyLines:
-    """Where the keys of a document stand.
+    """An index of the lines at which the keys of a document stand.
 
     Args:
         text: a document that the parser accepts.

@@ -10,7 +10,7 @@ _MARK: Final = 71_829
 
 
 class WrittenKeyError(ValueError):
-    """What was typed is no key of TOML.
+    """The text that was typed is no key of TOML.
 
     Args:
         written: what was typed.

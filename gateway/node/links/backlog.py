@@ -57,7 +57,7 @@ class LinkBacklog:
 
     @property
     def bytes(self) -> int:
-        """How much of the log is still to be looked at for the link."""
+        """Return how many bytes of the log are still to be looked at for the link."""
         return self._message_log.position - self.position
 
     def came_from_it(self, header: Header) -> None:

@@ -61,32 +61,32 @@ class ClockPart:
         node.locator.tell_of_moves(self._moved)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Exchange clocks with a neighbour that understands them."""
         there = self._node.links.get(link)
         if there is not None and there.additions & Additions.CLOCKS:
             self._clocks.link_up(link, (there.peer_id, there.peer_epoch))
             self._tell((link,))
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Exchange clocks with the neighbour no more."""
         self._clocks.link_down(link)
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`; the locator says what that means."""
+        """Do nothing: the locator tells which gateways are reached."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
+        """Take the clocks that a neighbour tells, and pass on what is news."""
         heard = self._clocks.heard(link, origin_clocks.unpack(payload), self._now_us())
         # At once: whoever gets a batch from here is to know by then.
         self._tell([one for one in self._clocks.links if one != link], heard)
         self._due = min(self._due, now + SETTLE_S)
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return when clocks are looked at again."""
         return self._due
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Forget clocks of lives that are gone, and save the others."""
         if now < self._due:
             return
         self._due = now + LOOK_S
@@ -128,7 +128,7 @@ class ClockPart:
 
 
 class ClockFile:
-    """What was known of origins' clocks, from life to life.
+    """The file that keeps the clocks of origins from life to life.
 
     Args:
         folder: where it is.

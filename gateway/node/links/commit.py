@@ -101,7 +101,7 @@ class GroupCommit:
         self._tell(waiting, error)
 
     def soon(self) -> None:
-        """See that all that was appended so far is durable before long."""
+        """Make all that was appended so far durable before long."""
         if self._sync:
             self._start()
 

@@ -53,7 +53,7 @@ class DirectPart:
 
     @property
     def counters(self) -> DirectCounters:
-        """What became of messages."""
+        """Return the counts of messages for one gateway alone."""
         return self._core.counters
 
     def hand_to(self, receive: Receive) -> None:
@@ -69,16 +69,16 @@ class DirectPart:
             self._put(*found)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Do nothing: the locator knows the links."""
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Do nothing: the locator knows the links."""
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`."""
+        """Do nothing: the locator knows the ways."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
+        """Take a message for this gateway, or pass it on."""
         found = self._core.receive(link, payload)
         if found is None:
             return
@@ -88,11 +88,11 @@ class DirectPart:
             self._receive(found.topic, found.payload, found.gateways_on_the_way)
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return infinity: nothing is due by time."""
         return math.inf
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Do nothing."""
 
     def _put(self, link: int, data: bytes) -> None:
         there = self._links.get(link)

@@ -87,7 +87,7 @@ class Group:
 
     @property
     def is_v6(self) -> bool:
-        """Whether it is of IPv6."""
+        """Return whether the group is of IPv6."""
         return ":" in self.interface
 
     @property
@@ -157,11 +157,11 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
             self._transport = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.DatagramProtocol`."""
+        """Keep the transport of the socket."""
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
-        """See `asyncio.DatagramProtocol`."""
+        """Take an announcement."""
         if not self._has_begun:
             return
         self._troubled = False
@@ -178,7 +178,7 @@ class MulticastDiscovery(asyncio.DatagramProtocol):
             _log.warning("%s: %s", self._group, exc)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.DatagramProtocol`."""
+        """Log why the socket was closed, and let `close` go on."""
         if exc is not None:
             _log.error("%s: %s", self._group, exc)
         if self._closed is not None and not self._closed.done():

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Listing(Protocol):
-    """Who is told of what is listed: `Neighbours`."""
+    """A listener for addresses that are listed: `Neighbours`."""
 
     def add_listed(self, address: Address, peer_id: str) -> None:
         """An address is listed for a gateway."""
@@ -138,7 +138,7 @@ def _service(own: Announcement) -> AsyncServiceInfo:
 
 
 def _check(interface: str) -> None:
-    """See that an interface is there.
+    """Check that an interface is there.
 
     Raises:
         OSError: none has this address.

@@ -27,23 +27,23 @@ class Elections:
         self._was_root = True
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`; it is the tree that counts."""
+        """Do nothing: the tree alone counts."""
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`; it is the tree that counts."""
+        """Do nothing: the tree alone counts."""
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`."""
+        """Count an election that this gateway has won."""
         is_root = self._root_id() == self._own_id
         self.count += is_root and not self._was_root
         self._was_root = is_root
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`; nothing comes on no topic."""
+        """Do nothing: nothing comes, as the part has no topic."""
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return infinity: nothing is due by time."""
         return math.inf
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Do nothing."""

@@ -152,8 +152,11 @@ class Exchange:
 
     @property
     def counters(self) -> dict[str, int]:
-        """How often a link was full, batches that it was sent from the log because of that, and
-        QoS 0 messages that were dropped because too many waited."""
+        """Return the counts of full links and of what became of messages then.
+
+        These are how often a link was full, the batches that it was sent from the log because of
+        that, and the QoS 0 messages that were dropped because too many waited.
+        """
         dropped = self._dropped_by_gone_links + sum(link.dropped for link in self._links.values())
         return {
             "links_full": self._times_full,

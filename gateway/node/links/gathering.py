@@ -20,7 +20,7 @@ MANY: Final = 32
 
 
 class Gathering:
-    """What waits.
+    """A queue of messages that wait to be sent in one batch.
 
     Args:
         send: makes a batch of messages and sends it.

@@ -113,28 +113,28 @@ class GroupsPart:
     # -- what the broker asks: `tree_handler.sharing.rule.SharedGroups` --------------------------
 
     def has_room_for(self, group: SharedGroup) -> bool:
-        """See `SharedGroups`."""
+        """Return whether there may be members of this shared subscription, too."""
         return self._own.has_room_for(group)
 
     def changed(self, group: SharedGroup, presence: int) -> None:
-        """See `SharedGroups`."""
+        """Note who is there of a shared subscription, and tell other gateways soon."""
         if self._own.changed(group, presence):
             self._node.reschedule()
 
     def matching(self, topic: str) -> tuple[SharedGroup, ...]:
-        """See `SharedGroups`; none of a topic whose messages stay here."""
+        """Return the shared subscriptions of a topic, unless its messages stay here."""
         return self.groups.matching(topic) if self._node.origin.leaves(topic) else ()
 
     def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
-        """See `SharedGroups`."""
+        """Choose the holders of a message, unless it stays here."""
         return self.groups.choose(topic, qos, here) if self._node.origin.leaves(topic) else ()
 
     def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
-        """See `SharedGroups`."""
+        """Return whether a message is for this gateway's members."""
         return self.groups.gives(origin, holders, group)
 
     def hand_on(self, entry: Entry, holders: Holders, there: Collection[SharedGroup]) -> None:
-        """See `SharedGroups`."""
+        """Hand a message on for which this gateway has no member any more."""
         for share, topic_filter, holder in holders:
             group = share, topic_filter
             if holder in ("", self._own_id) and group not in there:
@@ -142,20 +142,20 @@ class GroupsPart:
 
     @property
     def is_settled(self) -> bool:
-        """See `SharedGroups`."""
+        """Return whether it is known who is in reach: not yet, right after a start."""
         waited_s = asyncio.get_running_loop().time() - self._began_at_s
         return bool(self._node.locator.reached) or waited_s >= SETTLES_S
 
     def is_elsewhere(self, group: SharedGroup) -> bool:
-        """See `SharedGroups`."""
+        """Return whether another gateway has members."""
         return self.groups.is_elsewhere(group)
 
     def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
-        """See `SharedGroups`."""
+        """Return whether a message that a member here got can have reached no other member."""
         return self.groups.is_sole(stream, holders, group)
 
     def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
-        """See `SharedGroups`; nobody has what stays here."""
+        """Hand on what a member leaves behind, unless its messages stay here."""
         return self._node.origin.leaves(entry.topic) and self._hand_on(entry, group, hops)
 
     def _hand_on(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
@@ -230,23 +230,23 @@ class GroupsPart:
     # -- a part ----------------------------------------------------------------------------------
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`; it is the tree that counts."""
+        """Do nothing: the tree alone counts."""
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`; it is the tree that counts."""
+        """Do nothing: the tree alone counts."""
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`; the locator says what that means."""
+        """Do nothing: the locator tells which gateways are reached."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`; nothing comes on no topic."""
+        """Do nothing: nothing comes, as the part has no topic."""
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return when this gateway's claims, or the file of others', are due."""
         return min(self._own.next_timer(), self._file.next_timer()) if self._is_ready else math.inf
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Publish this gateway's claims if they have changed, and write the file."""
         self._file.handle_timer(now)
         record = self._own.take(now) if self._is_ready else None
         if record is not None:

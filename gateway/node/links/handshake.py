@@ -67,12 +67,12 @@ class NoPlaceError(HandshakeError):
 
 
 class SelfDialError(HandshakeError):
-    """What was dialled is this very gateway."""
+    """The address that was dialled is this gateway's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a gateway needs to take part in a tree.
+    """The credentials with which a gateway takes part in a tree.
 
     Attributes:
         gateway_id: its id.

@@ -18,7 +18,7 @@ MAX_BEHIND_DATA: Final = 8
 
 
 class Line(Protocol):
-    """What is needed of a link."""
+    """A link, as hellos use it."""
 
     @property
     def number(self) -> int:
@@ -26,7 +26,7 @@ class Line(Protocol):
 
     @property
     def is_behind_data(self) -> bool:
-        """Whether what is sent now waits for much that was sent before."""
+        """Return whether what is sent now waits for much that was sent before."""
 
     def send(self, packet: bytes, /) -> None:
         """Queue one packet."""
@@ -34,7 +34,7 @@ class Line(Protocol):
 
 @dataclass(slots=True)
 class _Pings:
-    """What is known of one link.
+    """The hellos and round trips of one link.
 
     Attributes:
         sent: when a hello was sent, and if it was behind data, by number.

@@ -199,7 +199,7 @@ class Link(asyncio.Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether batches of the log are to wait there."""
+        """Return whether batches of the log are to wait there."""
         return self._queue.is_full
 
     async def room(self) -> None:
@@ -231,7 +231,7 @@ class Link(asyncio.Protocol):
 
     @property
     def is_behind_data(self) -> bool:
-        """Whether what is sent now waits for much that was sent before.
+        """Return whether what is sent now waits for much that was sent before.
 
         A round trip that is measured meanwhile is longer than the way.
         """

@@ -68,13 +68,13 @@ class LinkAdmission:
         return [] if tls is None or before is None else tls.follow(before)
 
     def is_leaf(self, gateway_id: str) -> bool:
-        """Whether a neighbour showed a collector's certificate: it carries nothing for others."""
+        """Return whether a neighbour showed a collector's certificate: it forwards nothing."""
         return self.tls is not None and self.tls.is_leaf(gateway_id)
 
     def why_no_link(
         self, connect: Connect, certificate: PeerCertificate | None, address: str
     ) -> str:
-        """Why a gateway may not open a link; nothing if it may try.
+        """Return why a gateway may not open a link; nothing if it may try.
 
         Args:
             connect: what it sent.

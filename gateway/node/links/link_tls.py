@@ -101,7 +101,7 @@ class LinkTls:
         return certificate.name
 
     def why_not(self, certificate: PeerCertificate | None, gateway_id: str) -> str:
-        """Why a verified certificate is not that of this gateway; nothing if it is.
+        """Return why a verified certificate is not that of this gateway; nothing if it is.
 
         Args:
             certificate: None where none was shown.
@@ -122,7 +122,7 @@ class LinkTls:
         return ""
 
     def is_leaf(self, gateway_id: str) -> bool:
-        """Whether a neighbour's certificate is a collector's, which carries nothing for others."""
+        """Return whether a neighbour's certificate is a collector's, which forwards nothing."""
         return gateway_id in self._leaves
 
 

@@ -52,26 +52,26 @@ class LocatorPart:
         return self.locator.way_to(gateway_id)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Do nothing: a link counts when it forwards."""
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Forget what lay behind the link, and tell the neighbours."""
         self._tell(self.locator.link_down(link), now)
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`."""
+        """Tell the neighbours what lies behind the links that forward now."""
         self._tell(self.locator.forwards(self._forwarding()), now)
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
+        """Take what a neighbour reaches, and tell the others."""
         self._tell(self.locator.receive(link, Behind.decode(payload)), now)
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return infinity: nothing is due by time."""
         return math.inf
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Do nothing."""
 
     def _tell(self, news: Mapping[int, Behind], now: float) -> None:
         for link, behind in news.items():

@@ -60,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a neighbour takes links."""
+    """The address at which a neighbour takes links."""
 
     host: str
     port: int
@@ -76,7 +76,7 @@ class Address:
 
 
 class Source(enum.Enum):
-    """How an address became known."""
+    """A source from which an address became known."""
 
     STATIC = "static"
     FOUND = "found"
@@ -86,7 +86,7 @@ class Source(enum.Enum):
 
 @dataclass(slots=True)
 class DialCounts:
-    """What became of dialling, for status."""
+    """Counts of dialled links, for status."""
 
     dialled: int = 0
     failed: int = 0
@@ -109,7 +109,7 @@ class _Kept:
 
     @property
     def known_id(self) -> str | None:
-        """Who answered there, or else who says that it would."""
+        """Return the gateway that answered there, or else the one that says it would."""
         return self.peer_id or self.met_id
 
     def as_json(self, address: Address, *, is_linked: bool) -> dict[str, Any]:
@@ -191,7 +191,7 @@ class Neighbours:
 
     @property
     def has_static_link(self) -> bool | None:
-        """Whether there is a link to a static neighbour; None if there is no such neighbour."""
+        """Return whether a static neighbour is linked; None if there is no such neighbour."""
         static = [kept for kept in self._kept.values() if kept.source is Source.STATIC]
         if not static:
             return None

@@ -230,7 +230,7 @@ class TreeNode:
     def why_no_link(
         self, connect: Connect, certificate: PeerCertificate | None, address: str
     ) -> str:
-        """Why a gateway may not open a link: `LinkAdmission.why_no_link`."""
+        """Return why a gateway may not open a link: `LinkAdmission.why_no_link`."""
         return self.admission.why_no_link(connect, certificate, address)
 
     async def accept(self, transport: asyncio.Transport, first: bytes) -> None:

@@ -100,7 +100,7 @@ class Origin:
             self._gathering.end()
 
     def route(self, router: Router) -> None:
-        """See `TreeNode.route`."""
+        """Have a router send clients' messages: see `TreeNode.route`."""
         self._router = router
 
     def overheard_by(self, listener: TopicListener) -> None:
@@ -108,7 +108,7 @@ class Origin:
         self._listeners.append(listener)
 
     def rescope(self, scope: Scope) -> None:
-        """See `TreeNode.rescope`."""
+        """Change which topics leave this gateway: see `TreeNode.rescope`."""
         self._scope = scope
 
     def leaves(self, topic: str) -> bool:
@@ -116,7 +116,7 @@ class Origin:
         return self._scope.leaves(topic)
 
     def publish(self, entry: Entry, *, control: bool) -> asyncio.Future[None] | None:
-        """See `TreeNode.publish`."""
+        """Number, log and send a message: see `TreeNode.publish`."""
         return self._outbox.add(entry, control=control)
 
     @property

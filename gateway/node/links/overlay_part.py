@@ -46,12 +46,12 @@ class OverlayPart:
         self._node.reschedule()
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Tell the overlays of the link, and do what they ask for."""
         self.overlays.link_up(link, peer_id, now)
         self._carry_out()
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Take the link from the overlays, and do what they ask for."""
         self.overlays.link_down(link, now)
         self._carry_out()
 
@@ -59,17 +59,17 @@ class OverlayPart:
         """Overlays are trees of their own, whatever the common one does."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
+        """Give the overlays a neighbour's message, and do what they ask for."""
         self.overlays.receive(link, payload, now)
         self._measure(now)
         self._carry_out()
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return when an overlay has something to do."""
         return self.overlays.next_timer()
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Let the overlays do what is due."""
         self.overlays.handle_timer(now)
         self._measure(now)
         self._carry_out()

@@ -26,13 +26,13 @@ class Part(Protocol):
         """Control topics on links that are this part's, such as ``$hedgerow/retained``."""
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """A neighbour is there; the tree does not forward over the link yet."""
+        """Note that a neighbour is there; the tree does not forward over the link yet."""
 
     def link_down(self, link: int, now: float) -> None:
-        """The neighbour is gone."""
+        """Note that a neighbour is gone."""
 
     def tree_changed(self, now: float) -> None:
-        """Root, parent, a role or a forwarding link is another one now."""
+        """Note that root, parent, a role or a forwarding link is another one now."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
         """Take what a neighbour sent.
@@ -65,23 +65,23 @@ class Unheeded:
         self.topics = frozenset((topic,))
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Do nothing."""
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Do nothing."""
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`."""
+        """Do nothing."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
+        """Drop what a neighbour sent."""
 
     def next_timer(self) -> float:
         """Never."""
         return math.inf
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Do nothing."""
 
 
 class Parts:
@@ -117,15 +117,15 @@ class Parts:
             self.add(part)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Tell all parts of the link."""
         self._each("link that is up", lambda part: part.link_up(link, peer_id, now))
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Tell all parts that the link is gone."""
         self._each("link that is down", lambda part: part.link_down(link, now))
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`."""
+        """Tell all parts of the change."""
         self._each("change of the tree", lambda part: part.tree_changed(now))
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:

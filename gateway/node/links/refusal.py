@@ -19,7 +19,7 @@ from tree_handler.errors import ProtocolError
 
 
 class Refusal(enum.IntEnum):
-    """What the other end is told: in a CONNACK, or as the body of a DISCONNECT.
+    """A reason of refusal that the other end is told: in a CONNACK, or as the body of a DISCONNECT.
 
     MQTT 3.1.1 has no reason in a DISCONNECT, and reserves all codes of a CONNACK over 5 (table
     3.1); links use those over 127.
@@ -35,7 +35,7 @@ class Refusal(enum.IntEnum):
 
     @property
     def text(self) -> str:
-        """What it means for who is told."""
+        """Return what the reason means for the gateway that is told it."""
         return _TEXTS[self]
 
 

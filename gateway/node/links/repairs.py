@@ -58,7 +58,7 @@ class Repairs:
         """Links whose batches this gateway's own log refused since their last DONE."""
 
     def was_refused(self, link: int) -> bool:
-        """Whether a neighbour that says DONE sent what the log refused: it will be asked again.
+        """Return whether the log refused what a neighbour sent that says DONE; it is asked again.
 
         The request is left open, so that it is repeated when its time is over and not at once.
         """

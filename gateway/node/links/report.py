@@ -28,7 +28,7 @@ class ReportedNode(Protocol):
 
     @property
     def replication(self) -> Replication:
-        """What it has of whom."""
+        """Return the replication of the node."""
 
     @property
     def links(self) -> Mapping[int, Link]:
@@ -36,7 +36,7 @@ class ReportedNode(Protocol):
 
     @property
     def exchange(self) -> Exchange:
-        """What links were sent."""
+        """Return the exchange over the node's links."""
 
     @property
     def locator(self) -> LocatorPart:
@@ -44,11 +44,11 @@ class ReportedNode(Protocol):
 
     @property
     def direct(self) -> DirectPart:
-        """What it brought to one gateway alone."""
+        """Return the part for messages to one gateway alone."""
 
     @property
     def log(self) -> MessageLog:
-        """What it keeps."""
+        """Return the log."""
 
 
 def report(node: ReportedNode, now: float) -> dict[str, Any]:

@@ -49,12 +49,12 @@ class RetainedPart:
         self._sent_at = sent_at
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Begin to synchronise retained messages with the neighbour."""
         self._peers[link] = peer_id
         self._sync.link_up(link, now)
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """End the synchronisation with the neighbour."""
         self._peers.pop(link, None)
         self._sync.link_down(link, now)
 
@@ -62,7 +62,7 @@ class RetainedPart:
         """Retained messages are compared with every neighbour, whatever the tree says."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
+        """Take a neighbour's message of synchronisation, and answer it."""
         waited_s = 0.0
         if topic == STAMPED:
             stamp, payload = payload[:STAMP_BYTES], payload[STAMP_BYTES:]
@@ -73,11 +73,11 @@ class RetainedPart:
             self._refused(refused, self._peers.get(link, ""))
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return when synchronisation is due."""
         return self._sync.next_timer()
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Send what synchronisation has due."""
         self._send(self._sync.handle_timer(now))
 
     def _send(self, sends: Iterable[SendRetained]) -> None:

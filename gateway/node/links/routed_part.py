@@ -183,15 +183,15 @@ class RoutedPart:
     # -- what the node's clients publish: `origin.Router` ----------------------------------------
 
     def runs(self, rows: Sequence[Row]) -> list[Run]:
-        """See `Router`."""
+        """Cut messages so that a batch goes to the same gateways as a whole."""
         return self.core.runs(rows)
 
     def address(self, run: Run, flags: int) -> bytes:
-        """See `Router`."""
+        """Return the receivers that the seal of a run's next batch names."""
         return self.core.address(run, flags)
 
     def accepted(self, frame: bytes, header: Header, run: Run) -> Iterable[Any]:
-        """See `Router`."""
+        """Note that a batch is numbered and logged; return what is to be done."""
         return self.core.accepted(frame, header, run, self._now())
 
     def carry_out(self, actions: Iterable[Any]) -> None:
@@ -248,30 +248,30 @@ class RoutedPart:
     # -- a part ----------------------------------------------------------------------------------
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Note the gateways that are linked now."""
         self._linked()
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Note the gateways that are linked now."""
         self._linked()
 
     def _linked(self) -> None:
         self.own.linked_to({link.peer_id for link in self._node.links.values()})
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`; the locator says what that means."""
+        """Do nothing: the locator tells which gateways are reached."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
+        """Take a neighbour's message of routing, and do what follows."""
         self.carry_out(self.core.receive(link, payload, now))
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return when routing, or this gateway's record of interests, is due."""
         due = self.core.next_timer()
         return min(due, self.own.next_timer()) if self._is_ready else due
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Do what routing has due, publish changed interests, and save the accounts."""
         if was_unsure := self.core.is_unsure:
             self.core.log_is_read(self._is_read and self._node.log.to_survey() is None)
         self.carry_out(self.core.handle_timer(now))

@@ -107,12 +107,12 @@ class SendQueue:
 
     @property
     def is_full(self) -> bool:
-        """Whether batches of the log are to wait there."""
+        """Return whether batches of the log are to wait there."""
         return self.logged_bytes > LOGGED_LIMIT_BYTES
 
     @property
     def has_room(self) -> bool:
-        """Whether batches of the log may be queued again."""
+        """Return whether batches of the log may be queued again."""
         return self.logged_bytes <= ROOM_BYTES
 
     @property

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """How one node is run.
+    """The settings of one node.
 
     Attributes:
         credentials: id, tree name, key and mode.
@@ -86,7 +86,7 @@ def _say_outlived(epoch: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NodeReceiver:
-    """Who takes what other gateways sent.
+    """The functions that take what other gateways sent.
 
     Attributes:
         control: called with each message between gateways, this one's included.

@@ -28,7 +28,7 @@ STRANGERS_PER_S: Final = 1 / 30
 
 
 class Trouble:
-    """What goes wrong with one neighbour that is dialled.
+    """The failures of dialling one neighbour.
 
     Attributes:
         since_s: when it first failed, on the wall clock; None while nothing is wrong.
@@ -73,7 +73,7 @@ class Trouble:
 
     @property
     def is_said(self) -> bool:
-        """Whether the latest reason was said."""
+        """Return whether the latest reason was said."""
         return self.why in self._said
 
     def over(self) -> None:

@@ -26,7 +26,7 @@ _MARK_BYTES: Final = 8 * 1024
 
 
 class Window:
-    """What one end of a link may send.
+    """The flow-control window of one end of a link.
 
     Attributes:
         size: bytes that may be under way.

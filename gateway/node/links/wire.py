@@ -45,7 +45,7 @@ _LAST: Final = b"/last"
 
 
 class Additions:
-    """What a release understands besides that of the one before: bits of a whole number.
+    """The additions that a release understands beside the one before: bits of a whole number.
 
     The dialling end says it in the place of the CONNECT's keep alive, the other one what it
     understands of that in the first byte of its CONNACK. Earlier releases write 0 there and look at

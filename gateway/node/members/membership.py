@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Told:
-    """What this gateway has told of itself, over which node, and where its log has it."""
+    """The member record that this gateway sent last, over which node, and its place in the log."""
 
     node: TreeNode
     record: MemberRecord

@@ -20,7 +20,7 @@ class PresentMemberError(Exception):
 
 
 class MemberRoll:
-    """What one gateway knows of all.
+    """The roll of all gateways, as one gateway knows them.
 
     Args:
         members: their records.

@@ -65,25 +65,25 @@ class MemberWatch:
         node.locator.tell_of_moves(self._moved)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`; it is the tree that counts."""
+        """Do nothing: the tree alone counts."""
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`; it is the tree that counts."""
+        """Do nothing: the tree alone counts."""
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`: this gateway may be the root now, or no longer."""
+        """Look again who is away: this gateway may be the root now, or no longer."""
         self._absence_at_s = 0.0
         self._moved(now)
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`; nothing comes on no topic."""
+        """Do nothing: nothing comes, as the part has no topic."""
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return when suspects, or the absent, are looked at again."""
         return min(self._look_at_s, self._absence_at_s)
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Find suspects, and take out of the records who has been absent for long."""
         self._members.read_again(now)
         reached = self._node.locator.reached
         known = self._members.known

@@ -24,7 +24,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class AskingAgain(Generic[Name]):
-    """What is asked for again.
+    """A schedule by which refused items are asked for again.
 
     Times are in seconds, of a clock that never goes back, but for those of the wall clock.
 

@@ -57,7 +57,7 @@ _log = logging.getLogger(__name__)
 
 
 class CertificateKind(enum.IntEnum):
-    """What a message holds."""
+    """A kind of message about certificates."""
 
     HAVE = 0
     """Fingerprints of what the sender has."""
@@ -111,7 +111,7 @@ class CertificatePart:
         self._save_at = min(self._save_at, self._now() + SAVE_S)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Send the neighbour this gateway's certificate, and the names of all that it has."""
         self._follow_time(now)  # a clock that was wrong at the start may have been set since
         self._say(link, CertificateKind.CHAINS, [self._keys.chain])
         ring = self._keys.ring
@@ -120,13 +120,13 @@ class CertificatePart:
             self._say(link, CertificateKind.HAVE, names[at : at + MAX_ROWS])
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Do nothing: nothing is kept of a link."""
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`."""
+        """Do nothing: certificates go over all links."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
+        """Take certificates and statements from a neighbour, or give it those it wants."""
         kind, rows = unpack_message(payload)
         ring = self._keys.ring
         match kind:
@@ -147,11 +147,11 @@ class CertificatePart:
                 self._take_statements(link, [_statement(row) for row in rows], now)
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return when certificates are saved, asked for again, or judged by the clock."""
         return min(self._save_at, self._look_at, self._again.next_timer())
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Save certificates, ask for refused ones again, and follow the clock."""
         if now >= self._look_at:
             self._look_at = now + LOOK_S
             self._follow_time(now)

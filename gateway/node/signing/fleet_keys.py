@@ -40,14 +40,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SigningFiles:
-    """What the files say of signatures: this gateway's key, and who vouches for those of others."""
+    """The content of signing files: this gateway's key, and the authorities for those of others."""
 
     own: OwnKey
     trust: Trust
 
     @classmethod
     def read(cls, files: TlsFiles) -> SigningFiles:
-        """As a link's files have it.
+        """Read the files of a link.
 
         Raises:
             TlsFileError: one can't be read, or the key is of a kind that does not sign here.
@@ -104,11 +104,11 @@ class FleetKeys:
 
     @property
     def statement(self) -> KeyStatement | None:
-        """What this gateway states of its former keys; None for nothing."""
+        """Return what this gateway states of its former keys; None for nothing."""
         return self.ring.former.of(self._own_id)
 
     def sign(self, message: bytes) -> bytes:
-        """See `tree_handler.proof.Signer`."""
+        """Sign with this gateway's own key."""
         return self._own.signer.sign(message)
 
     def begin(self, own_id: str, life: int) -> None:
@@ -259,7 +259,7 @@ class FleetKeys:
 
 @dataclass(frozen=True, slots=True)
 class _KeptStatements:
-    """What the file of statements holds."""
+    """The content of the file of statements."""
 
     data: bytes
     statements: list[bytes]

@@ -90,7 +90,7 @@ class FleetProof:
         node.add_part(self._part)
 
     def __contains__(self, gateway_id: object) -> bool:
-        """Whether a gateway has shown a certificate of the fleet, even if it is long gone."""
+        """Return whether a gateway has shown a certificate of the fleet, even if long gone."""
         return (
             self.keys is not None
             and isinstance(gateway_id, str)
@@ -102,7 +102,7 @@ class FleetProof:
         return self.keys is not None and self.keys.ring.only_receives(gateway_id)
 
     def is_there(self, gateway_id: str, epoch: int) -> bool:
-        """Whether a life of a gateway is in the tree, as neighbours say: see `NodeReceiver`."""
+        """Return whether neighbours say that a life is in the tree: see `NodeReceiver`."""
         return self._lives is None or self._lives.is_there(gateway_id, epoch)
 
     def receive(self, entry: Entry, header: Header) -> None:

@@ -69,7 +69,7 @@ class FormerKey:
 
 @dataclass(frozen=True, slots=True)
 class KeyStatement:
-    """What one gateway says of its former keys.
+    """A statement of one gateway about its former keys.
 
     Attributes:
         gateway_id: who says it.
@@ -98,7 +98,7 @@ class KeyStatement:
 
     @property
     def message(self) -> bytes:
-        """What the signature is of."""
+        """Return the message that the signature is of."""
         return _CONTEXT + self.body
 
     @property
@@ -109,7 +109,7 @@ class KeyStatement:
 
     @property
     def fingerprint(self) -> bytes:
-        """What names it: as that of a certificate."""
+        """Return the fingerprint that names it, as one names a certificate."""
         return statement_fingerprint(self.data)
 
     @classmethod

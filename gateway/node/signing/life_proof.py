@@ -39,7 +39,7 @@ class _AskedLife:
 
 
 class LifeProof:
-    """What one gateway asks of lives that others speak of, and answers.
+    """A part that asks gateways whether a life of theirs is real, and answers for this one.
 
     Args:
         own_id: its id.

@@ -23,7 +23,7 @@ class OwnKey:
 
     @classmethod
     def read(cls, certificate: Path, key: Path) -> OwnKey:
-        """As files in PEM have it.
+        """Read a key and its certificate from files in PEM.
 
         Raises:
             TlsFileError: one can't be read, or the key is of a kind that does not sign here.

@@ -52,7 +52,7 @@ class UsedKey:
 
     @property
     def former(self) -> FormerKey:
-        """What is stated of it."""
+        """Return the statement of this key."""
         return FormerKey(self.key, self.until_s, self.last_life)
 
 

@@ -50,7 +50,7 @@ class _Refused:
 
 
 class Quarantine:
-    """What one gateway keeps of what it refused.
+    """A folder that keeps what one gateway refused.
 
     Args:
         state_dir: the gateway's.

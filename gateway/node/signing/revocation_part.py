@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class RevocationKind(enum.IntEnum):
-    """What a message holds."""
+    """A kind of message about revocations."""
 
     HAVE = 0
     """Rows of an authority's name, and number and time of the sender's list of it."""
@@ -89,20 +89,20 @@ class RevocationPart:
                 self._tell(link)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Tell the neighbour which revocation lists there are here."""
         self._peers[link] = peer_id
         self._tell(link)
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Forget what was wanted from the neighbour."""
         self._peers.pop(link, None)
         self._wanted.pop(link, None)
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`."""
+        """Do nothing: revocation lists go over all links."""
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`."""
+        """Take a revocation list from a neighbour, or give it one that it wants."""
         kind, rows = unpack_message(payload)
         match kind:
             case RevocationKind.HAVE:
@@ -116,11 +116,11 @@ class RevocationPart:
                     self._take(link, name, der, now)
 
     def next_timer(self) -> float:
-        """See `Part`; never, while no list was refused."""
+        """Return when refused lists are asked for again; never, while none was refused."""
         return min(self._look_at, self._again.next_timer())
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Ask for refused lists again."""
         self._again.follow_clock(self._kept.wall_s, now)
         for link, name in self._again.take(now):
             peer_id = self._peers.get(link)

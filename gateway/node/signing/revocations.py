@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Revoking:
-    """Who may revoke, as files say, and what they say of it.
+    """The authorities that may revoke, and their revocation lists, as files have them.
 
     Attributes:
         authorities: whose lists count.
@@ -53,7 +53,7 @@ class Revoking:
 
     @classmethod
     def read(cls, *files: TlsFiles | None) -> Revoking:
-        """As the files of listeners have it.
+        """Read the files of listeners.
 
         Raises:
             TlsFileError: one can't be read.
@@ -111,7 +111,7 @@ class Revocations:
 
     @property
     def editions(self) -> dict[bytes, Edition]:
-        """How new the list of each authority is, by the authority's name."""
+        """Return the edition of each authority's list, by the authority's name."""
         return {name: crls.edition_of(crl) for name, crl in self._newest.items()}
 
     def encoded(self, name: bytes) -> bytes | None:

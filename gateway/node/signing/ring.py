@@ -132,7 +132,7 @@ class CertificateRing:
         late_s: float = 0.0,
         life: int = 0,
     ) -> Verdict:
-        """See `tree_handler.proof.KeyRing`."""
+        """Check a signature by present keys, or, for a named life, by former ones."""
         verdict = self._verify(gateway_id, message, signature, late_s)
         if verdict is not Verdict.UNKNOWN or not life:
             return verdict
@@ -142,14 +142,14 @@ class CertificateRing:
     def knows_key(
         self, gateway_id: str, signature: bytes, late_s: float = 0.0, life: int = 0
     ) -> bool:
-        """See `tree_handler.proof.KeyRing`."""
+        """Return whether a signature names a present key, or for a named life a former one."""
         if any(self._keys_of(gateway_id, signature, late_s)):
             return True
         since_s = self._now_s - late_s
         return life > 0 and self.former.names(gateway_id, signature, since_s=since_s, life=life)
 
     def only_receives(self, gateway_id: str) -> bool:
-        """See `tree_handler.proof.KeyRing`."""
+        """Return whether all certificates of a gateway that count are a collector's."""
         counting = [one for one in self._of.get(gateway_id, {}).values() if self._counts(one)]
         return bool(counting) and all(one.only_receives for one in counting)
 

@@ -52,7 +52,7 @@ class RevokedCertificateError(UntrustedError):
 
 @dataclass(frozen=True, slots=True)
 class Vouched:
-    """What a certificate proves.
+    """The facts that a certificate proves.
 
     Attributes:
         gateway_id: whose it is.
@@ -93,7 +93,7 @@ class Trust:
 
     @classmethod
     def read(cls, files: TlsFiles) -> Trust:
-        """As the files of a link have it.
+        """Read the files of a link.
 
         Raises:
             TlsFileError: one can't be read.

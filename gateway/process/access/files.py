@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class AccessFiles:
-    """What the files hold; None where the configuration names none.
+    """The content of all files of access; None where the configuration names none.
 
     Attributes:
         broker: of those who come to the broker.
@@ -104,7 +104,7 @@ def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> AccessFiles:
 
 
 def with_lists(settings: GatewaySettings, files: AccessFiles, spread: Iterable[Crl]) -> AccessFiles:
-    """The same with other revocation lists: certificates are read again, and nothing else.
+    """Read the certificates again with other revocation lists, and nothing else.
 
     What else the files say now, right or wrong, can't keep a certificate from being revoked.
 

@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SecureFiles:
-    """What files of certificates hold; None where the configuration names none.
+    """The content of the files of certificates; None where the configuration names none.
 
     Attributes:
         broker: of the broker's listeners.
@@ -197,7 +197,7 @@ def console_tls(
 
 
 def hold_over(section: str, tls: Tls | None) -> None:
-    """See to it that nothing that a section names is over by this machine's clock.
+    """Raise what a section names and is over by this machine's clock.
 
     Args:
         section: of the configuration.

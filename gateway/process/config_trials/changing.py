@@ -86,7 +86,7 @@ def way_back(files: TrialFiles, now: bytes) -> bytes:
 
 
 def expect(files: TrialFiles, digest: str) -> None:
-    """See that the configuration is what somebody has seen.
+    """Check that the configuration is what somebody has seen.
 
     Args:
         files: of the configuration.

@@ -58,7 +58,7 @@ class WrongChangeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WantedChange:
-    """What is to be changed, and how carefully.
+    """A change of the configuration that is asked for.
 
     Attributes:
         edit: makes the change.
@@ -76,7 +76,7 @@ class WantedChange:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """What a change does.
+    """The effect of a change of the configuration.
 
     Attributes:
         difference: as a unified diff.

@@ -62,7 +62,7 @@ class ConfigTrial:
 
 @dataclass(frozen=True, slots=True)
 class TrialNote:
-    """What a gateway has seen of a trial.
+    """The state of a trial, as the gateway that is on trial notes it.
 
     Attributes:
         id: of the trial.

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a gateway listens.
+    """The addresses at which a gateway listens.
 
     Attributes:
         listened: numeric addresses by scheme: ``mqtt``, ``mqtts``, ``ws``, ``wss``, ``coap``,

@@ -20,7 +20,7 @@ from gateway.process.configuration.listener_sections import PORT_FIELDS
 
 @contextmanager
 def faults_of_broker() -> Iterator[None]:
-    """What keeps a broker from its start is an error of the configuration.
+    """Raise what keeps a broker from its start as an error of the configuration.
 
     Raises:
         ConfigError: it names the field.

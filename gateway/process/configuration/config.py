@@ -51,8 +51,9 @@ SHARED_BY = ("fleet", "gateway")
 
 @dataclass(frozen=True, slots=True)
 class GatewaySection:
-    """Who this gateway is. An empty ``domain`` is the root level, an empty ``group`` a domain.
+    """The identity of this gateway, and its place in the hierarchy and on the map.
 
+    An empty ``domain`` is the root level, an empty ``group`` a domain.
     ``address`` is where others reach it, needed in a tree if it listens on every address. Sensor
     classes of one's own are looked for in ``sensors_dir`` first; without it, beside the
     configuration file. It says how it is every ``status_interval_s`` (docs/monitoring.md), and
@@ -90,13 +91,13 @@ class GatewaySection:
 
     @property
     def place(self) -> Place:
-        """Where in the hierarchy it stands (A1)."""
+        """Return the gateway's place in the hierarchy (A1)."""
         return Place(self.domain, self.group)
 
 
 @dataclass(frozen=True, slots=True)
 class TreeSection:
-    """How this gateway finds its neighbours and what it tells them.
+    """The spanning tree: how this gateway finds neighbours, and what it sends them.
 
     ``neighbours`` are ``host:port`` of MQTT listeners: over TLS, unless ``tls`` is "off".
     ``capability`` stands in for the figure measured from the machine (B4). A gateway that is out
@@ -164,7 +165,7 @@ class TreeSection:
 
     @property
     def has_ways(self) -> bool:
-        """Whether this gateway looks for neighbours itself."""
+        """Return whether this gateway looks for neighbours itself."""
         return bool(self.neighbours) or self.discovery or self.dns_sd
 
     def key(self) -> bytes:
@@ -221,7 +222,7 @@ class LogSection:
 
 @dataclass(frozen=True, slots=True)
 class MemorySection:
-    """How much memory the process may have; 0 for what the machine says (docs/configuration.md)."""
+    """The memory that the process may have; 0: as the machine says (docs/configuration.md)."""
 
     limit_bytes: int = 0
 
@@ -281,7 +282,7 @@ class ConsoleSection:
 
 @dataclass(frozen=True, slots=True)
 class AccessSection:
-    """Who may connect to the broker, and what for.
+    """The rules for who may connect to the broker, and what for.
 
     With ``anonymous`` clients need no user name; unless a policy with a version says what strangers
     may, it also opens CoAP and the console, and without a ``policy_file`` all topics.
@@ -360,7 +361,7 @@ class GatewaySettings:
 
     @property
     def sensors_dir(self) -> Path | None:
-        """Where sensor classes of one's own are looked for; None for installed ones alone."""
+        """Return the folder of one's own sensor classes; None for installed ones alone."""
         beside = None if self.file is None else self.file.absolute().parent
         return self.gateway.sensors_dir or beside
 
@@ -371,5 +372,5 @@ class GatewaySettings:
 
     @property
     def link_host_field(self) -> str:
-        """What says where that listener is."""
+        """Return the field that says where that listener is."""
         return f"mqtt.{self.mqtt.host_field(self.link_scheme)}"

@@ -65,12 +65,12 @@ class ConfigKey:
 
     @property
     def is_optional(self) -> bool:
-        """Whether it may be left out for nothing to be in its place."""
+        """Return whether the key may be left out, so that there is nothing in its place."""
         return isinstance(self.hint, types.UnionType)
 
     @property
     def is_needed(self) -> bool:
-        """Whether a file has to have it."""
+        """Return whether a file has to have the key."""
         return self.default is dataclasses.MISSING
 
     @property
@@ -82,7 +82,7 @@ class ConfigKey:
 
     @property
     def is_port(self) -> bool:
-        """Whether it is a port, or "off" (see gateway/base/toml/toml_file.py)."""
+        """Return whether it is a port, or "off" (see gateway/base/toml/toml_file.py)."""
         return self.is_optional and self.kind is int
 
     @property

@@ -156,7 +156,7 @@ class MqttSection:
 
     @property
     def has_link_files(self) -> bool:
-        """Whether it has what links over TLS need: a port and the fleet's authority."""
+        """Return whether it has what links over TLS need: a port and the fleet's authority."""
         return self.tls_port is not None and self.client_ca_file is not None
 
     def _is_set(self, name: str) -> bool:

@@ -29,7 +29,7 @@ _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 @dataclass(frozen=True, slots=True)
 class ExchangeRules:
-    """What a connection may ask.
+    """The rules of a connection: which requests it may make.
 
     Attributes:
         methods: that are served.

@@ -72,7 +72,7 @@ def histogram(
 
 @dataclass(frozen=True, slots=True)
 class _Collected:
-    """What `generate_latest` asks; it is no registry, for nothing is kept between two scrapes."""
+    """A collection for `generate_latest`; it is no registry: nothing stays between scrapes."""
 
     metrics: Iterable[Metric]
 

@@ -24,7 +24,7 @@ class RequestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What is asked for.
+    """An HTTP request.
 
     Attributes:
         method: one of those that are served.

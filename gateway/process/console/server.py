@@ -181,7 +181,7 @@ class Console:
     def refusal(
         self, request: HttpRequest, host: str, certificate: PeerCertificate | None
     ) -> DenialStatus | Awaitable[DenialStatus]:
-        """See `Visitors.refusal`."""
+        """Return why a request is refused, or None: see `Visitors.refusal`."""
         if self._visitors is None:
             return None
         return self._visitors.refusal(request, host, certificate)
@@ -239,7 +239,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def standing(self) -> Standing:
-        """Whether it has asked; one whose answer nobody reads makes room as well."""
+        """Return the progress of the connection; one whose answer nobody reads makes room too."""
         if self.visitor:
             return Standing.ACCEPTED
         return Standing.ASKING if self._is_asked else Standing.SILENT

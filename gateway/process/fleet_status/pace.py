@@ -19,7 +19,7 @@ LEAST_GAP_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class TreePlace:
-    """Where in the tree a gateway is.
+    """The place of a gateway in the tree.
 
     Attributes:
         root: gateway id of the root.
@@ -57,7 +57,7 @@ class StatusPace:
 
     @property
     def due(self) -> float:
-        """When the next record is to be published."""
+        """Return when the next record is to be published."""
         return self._due
 
     def is_at(self, place: TreePlace, now: float) -> None:

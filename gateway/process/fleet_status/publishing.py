@@ -72,24 +72,24 @@ class StatusPublishing:
     # -- a part of the node ----------------------------------------------------------------------
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`; the next record has it."""
+        """Do nothing: the next record has the link."""
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`; the next record lacks it."""
+        """Do nothing: the next record lacks the link."""
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`: root or parent may be another one."""
+        """Publish soon: root or parent may be another one."""
         self._pace.is_at(self._own.place_in_tree(), now)
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`; nothing comes on no topic."""
+        """Do nothing: nothing comes, as the part has no topic."""
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return when the next record is due."""
         return self._pace.due
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Publish the status record, unless the last one is still being sent."""
         self._pace.published(now)
         if not self._is_over and (self._sending is None or self._sending.done()):
             self._sending = asyncio.create_task(self._send(), name="status record")

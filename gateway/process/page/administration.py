@@ -38,7 +38,7 @@ class Administration:
         )
 
     def check(self, visitor: Principal, what: str) -> None:
-        """See that a visitor may.
+        """Check that a visitor has a right.
 
         Raises:
             ApiError: it may not.

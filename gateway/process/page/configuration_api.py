@@ -43,7 +43,7 @@ _WHAT: Final = "configuration"
 
 @dataclass(frozen=True, slots=True)
 class ConfigPlace:
-    """Whose configuration the page is about.
+    """The configuration that the page shows and changes.
 
     Attributes:
         file: it; None where the gateway has none.

@@ -80,7 +80,7 @@ _REFUSALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PageOwner:
-    """Whose page it is.
+    """The gateway that a page belongs to.
 
     Attributes:
         gateway_id: the gateway's.
@@ -98,7 +98,7 @@ class PageOwner:
 
 @dataclass(frozen=True, slots=True)
 class _Asker:
-    """Who asks, and how that is known."""
+    """A visitor of the page, and how it has proved who it is."""
 
     visitor: Principal
     token: str
@@ -156,13 +156,13 @@ class PageFace:
         return {f"/{path}": ReadyAnswer.of_bytes(body) for path, body in found.items()}
 
     def answer(self, request: HttpRequest, host: str) -> Page | Awaitable[Page]:
-        """See `gateway.process.console.server.WebFace`."""
+        """Answer with a file of the page, or by the page's interface below ``/api/``."""
         if request.path.startswith("/api/"):
             return self._answered(request, host)
         return self._hardened(self._file(request))
 
     def knows(self, request: HttpRequest) -> str:
-        """See `gateway.process.console.server.WebFace`."""
+        """Return the visitor who sent a request; empty without a log-in."""
         asker = self._asker(request)
         return "" if asker is None else str(asker.visitor)
 
@@ -184,7 +184,7 @@ class PageFace:
         return Page(content_type(path), ready.body, headers=headers)
 
     def _authority(self) -> Page:
-        """Whose certificates devices are to trust: for all, as it is shown in each handshake."""
+        """Show the authority whose certificates devices are to trust; each handshake has it too."""
         try:
             found = [] if self._owner.authority is None else _certificates(self._owner.authority)
         except (OSError, ValueError):

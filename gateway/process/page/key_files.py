@@ -36,12 +36,12 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class UnfitUploadError(ValueError):
-    """What was uploaded can't take the place of what is there: ``str(error)`` is one line."""
+    """The upload can't take the place of what is there: ``str(error)`` is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """What of a section is replaced.
+    """The file of a section that an upload replaces.
 
     Attributes:
         section: one of `SECTIONS`.
@@ -168,7 +168,7 @@ class KeyFiles:
         return PlannedFile(path, packed, clear, SECRET)
 
     def check(self, files: Sequence[PlannedFile]) -> None:
-        """See that a reload would take them over; the disk has nothing of it.
+        """Check that a reload would take the files over; nothing of it is written.
 
         Raises:
             ConfigError: it would not; it names the field.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PageSources:
-    """What a page is made of.
+    """The parts of a gateway that a page is made of.
 
     Attributes:
         settings: of the gateway.

@@ -13,7 +13,7 @@ SERIES_MAX: Final = 2_000
 
 
 class ReadingHistory:
-    """What sensors said last, and in the last hour."""
+    """The last readings of sensors, and those of the last hour."""
 
     def __init__(self) -> None:
         self._last: dict[str, Reading] = {}

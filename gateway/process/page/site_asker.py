@@ -44,7 +44,7 @@ _STATUSES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class SiteQuestion:
-    """What is asked.
+    """A request that the page makes of the gateway's CoAP resources.
 
     Attributes:
         method: its name, as ``GET``.

@@ -34,7 +34,7 @@ _CUT_BYTES: Final = 3
 
 @dataclass(slots=True)
 class TopicLook:
-    """What one visitor sees of one filter.
+    """A visitor's view of the messages that one filter matches.
 
     A message costs a look as little as can be when it comes: how it is shown is worked out for who
     asks for it, and of what comes too fast for anybody to read there is but a count.

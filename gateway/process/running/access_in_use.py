@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Faces:
-    """Where a gateway meets others; each goes by what it was given last."""
+    """The parts by which a gateway meets others; each goes by what it was given last."""
 
     node: TreeNode
     proof: FleetProof

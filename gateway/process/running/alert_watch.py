@@ -114,15 +114,15 @@ class AlertWatch:
         return self._alerts.figures()
 
     def document(self) -> Mapping[str, Any]:
-        """See `gateway.coap.operations.alerts.AlertBoard`."""
+        """Return all alerts, ready for JSON."""
         return self._alerts.document()
 
     def of_link(self, links: AckLinks, token: str) -> OpenAlert:
-        """See `GatewayAlerts.of_link`."""
+        """Return the alert that an acknowledgement link names."""
         return self._alerts.of_link(links, token)
 
     async def order(self, data: bytes, who: str) -> Mapping[str, Any]:
-        """See `gateway.coap.operations.alerts.AlertBoard`."""
+        """Carry out an order about alerts, and keep the state."""
         own = self._sources.own()
         done = carry_out(self._alerts, data, who, own.id, site_of(own.place))
         _log.info("alerts: %s: %s", who, json.dumps(done))

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Ways:
-    """What a section says of finding others; two that are the same find the same."""
+    """The settings of a section by which neighbours are found; equal ones find the same."""
 
     groups: tuple[Group, ...] = ()
     dns_sd: tuple[str, ...] = ()

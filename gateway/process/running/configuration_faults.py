@@ -46,7 +46,7 @@ class LineFault:
     remedy: str = ""
 
     def told(self, path: Path) -> str:
-        """As one line, which editors and compilers' users know."""
+        """Return the fault as one line, in the form that editors know from compilers."""
         place = f"{path}:{self.line}" if self.line else str(path)
         return f"{place}: {self.where}: {self.why}" if self.where else f"{place}: {self.why}"
 

@@ -100,13 +100,13 @@ class ConsolePart:
         self.page = page_for_others(own, self._open.port)
 
     def serve_below(self, path: str, guest: Guest) -> None:
-        """See `gateway.process.console.server.Console`; nothing where nobody listens."""
+        """Have somebody answer below a path; nothing changes where nobody listens."""
         if self._open is not None:
             self._open.console.serve_below(path, guest)
 
     @property
     def listeners(self) -> dict[str, list[str]]:
-        """Where it listens, by its name; empty if it does not."""
+        """Return the console's address, by its name; empty if it is off."""
         return {} if self.address is None else {"console": [self.address]}
 
     def follow(self, files: AccessFiles) -> None:

@@ -28,7 +28,7 @@ LINGER_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """How far a drain is.
+    """The progress of a drain.
 
     Attributes:
         since_s: wall-clock time of its begin.
@@ -97,7 +97,7 @@ class Drain:
 
     @property
     def state(self) -> Drained | None:
-        """How far it is, None before it has begun."""
+        """Return the progress of the drain, None before it has begun."""
         if self._task is None:
             return None
         return Drained(

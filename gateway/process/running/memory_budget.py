@@ -45,7 +45,7 @@ _COUNTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StoreLimits:
-    """How much a gateway keeps for others.
+    """The limits of what a gateway keeps for others.
 
     Attributes:
         broker: sessions, what waits for them and what is retained.

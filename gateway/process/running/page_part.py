@@ -55,11 +55,11 @@ class PagePart:
         return self._tap is not None and len(self._tap) > 0
 
     def reads_unlogged(self) -> bool:
-        """See `BatchReader`."""
+        """Return whether somebody looks at the page."""
         return self.is_listening
 
     def take(self, rows: list[Row], header: Header) -> None:
-        """See `BatchReader`; the page shows messages whoever they are of."""
+        """Show messages on the page, of whatever origin they are."""
         del header
         self.hear(rows)
 

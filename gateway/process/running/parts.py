@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
-    """What a gateway process is given.
+    """The things that a gateway process is given.
 
     Attributes:
         settings: by which it goes.
@@ -65,13 +65,13 @@ class Around:
 
     @property
     def at_start(self) -> GatewaySettings:
-        """What the configuration says while the gateway starts."""
+        """Return the configuration by which the gateway starts."""
         return self.settings.now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ground:
-    """What all other parts stand on."""
+    """The parts that all other parts need."""
 
     page: PagePart
     messages: OwnMessages
@@ -111,7 +111,7 @@ class BrokerParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoapParts:
-    """What is served over CoAP."""
+    """The parts that serve CoAP."""
 
     site: GatewaySite
     oscore: OscoreDevices

@@ -101,7 +101,7 @@ class Readings:
 
     @property
     def sensors(self) -> list[Sensor]:
-        """What is read."""
+        """Return the sensors that are read."""
         return [each.sensor for each in self._stock.plan.all]
 
     @property
@@ -111,7 +111,7 @@ class Readings:
 
     @property
     def is_reading(self) -> bool:
-        """Whether they are read: not before the start, and not after a drain has begun."""
+        """Return whether sensors are read: from the start until a drain begins."""
         return self._is_reading
 
     # -- what others publish ---------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Readings:
 
     @property
     def retained_filters(self) -> tuple[str, ...]:
-        """What was retained on topics that these match is what `start` has to know."""
+        """Return the filters of retained messages that `start` has to know."""
         return self._announcements.filters
 
     def start(self, retained: Mapping[str, bytes]) -> None:

@@ -25,7 +25,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ReloadedParts:
-    """Who goes by what is read."""
+    """The parts that a reload gives new settings."""
 
     access: AccessInUse
     attachment: Attachment

@@ -111,7 +111,7 @@ def announcing(own: GatewaySection) -> AnnouncingGateway:
 
 
 def check_sensors_dir(own: GatewaySection) -> None:
-    """See that the folder of one's own sensor classes is there, where the configuration names one.
+    """Check that the folder of own sensor classes is there, where the configuration names one.
 
     Raises:
         ConfigError: it is not.

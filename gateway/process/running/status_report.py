@@ -136,7 +136,7 @@ class GatewayStatus:
 
 
 class StatusPage:
-    """What ``/status`` says, which CoAP serves and is itself a part of.
+    """The document ``/status``, which CoAP serves and is itself a part of.
 
     It says nothing before the gateway has all its parts.
     """

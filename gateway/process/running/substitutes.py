@@ -94,26 +94,26 @@ class SubstitutePart:
             await asyncio.gather(self._beginning, return_exceptions=True)
 
     def link_up(self, link: int, peer_id: str, now: float) -> None:
-        """See `Part`."""
+        """Look soon whether a substitute is needed."""
         self._soon(now)
 
     def link_down(self, link: int, now: float) -> None:
-        """See `Part`."""
+        """Look soon whether a substitute is needed."""
         self._soon(now)
 
     def tree_changed(self, now: float) -> None:
-        """See `Part`."""
+        """Look soon whether a substitute is needed."""
         self._soon(now)
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """See `Part`; nothing comes on no topic."""
+        """Do nothing: nothing comes, as the part has no topic."""
 
     def next_timer(self) -> float:
-        """See `Part`."""
+        """Return when to look again; infinity before neighbours are known."""
         return min(self._look_at_s, self._core.next_timer()) if self._own else math.inf
 
     def handle_timer(self, now: float) -> None:
-        """See `Part`."""
+        """Dial a substitute, or leave one, as the links are now."""
         if self._own is None or now < self.next_timer():
             return
         self._look_at_s = now + LOOK_S

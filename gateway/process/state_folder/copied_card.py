@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class CopiedCard:
-    """What one gateway says and hears of gateways that share an id.
+    """A detector of gateways that share an id, by what one gateway says and hears.
 
     Args:
         own_id: its id.

@@ -34,12 +34,12 @@ class LogHistory:
 
     @property
     def position(self) -> int:
-        """Where the next frame will stand."""
+        """Return the position of the next frame."""
         return self._log.position
 
     @property
     def max_bytes(self) -> int:
-        """How large it is to be; what a start needs of it comes on top."""
+        """Return the most bytes that it is to have; what a start needs of it comes on top."""
         return self._log.max_bytes
 
     def remember(self, frame: bytes, done: AfterSync) -> None:
@@ -114,11 +114,11 @@ class LogHistory:
         return self._log.start_sync()
 
     def goes_next(self, position: int, ahead_bytes: int) -> GoingSegments:
-        """What stands from a position on and goes before the log has grown by so much more."""
+        """Return what goes from a position on before the log has grown by so much more."""
         return self._log.goes_next(position, ahead_bytes)
 
     def may_trim(self, before: int) -> None:
-        """What stands before this position is in a checkpoint, or nobody needs it."""
+        """Let the log drop what is before a position: a checkpoint has it, or nobody needs it."""
         self._log.may_trim(before)
 
     def kept_from(self) -> Mapping[Epoch, int]:

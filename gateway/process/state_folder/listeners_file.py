@@ -47,7 +47,7 @@ def write(state_dir: Path, own_id: str, listeners: Mapping[str, Sequence[str]]) 
 
 
 def tell(state_dir: Path, own_id: str, listeners: Mapping[str, Sequence[str]]) -> None:
-    """The same, and say so in the log.
+    """Write the file, and log the listeners.
 
     Raises:
         ConfigError: the folder can't be written to.
@@ -63,7 +63,7 @@ def tell(state_dir: Path, own_id: str, listeners: Mapping[str, Sequence[str]]) -
 
 
 def as_text(listeners: Mapping[str, Sequence[str]]) -> str:
-    """The same in one line of the log."""
+    """Return the listeners in one line for the log."""
     all_told = dict.fromkeys(ALWAYS_TOLD, ("None",)) | dict(listeners)
     order = sorted(all_told, key=lambda scheme: scheme in ALWAYS_TOLD)
     return ", ".join(f"{scheme} {' '.join(all_told[scheme])}" for scheme in order)

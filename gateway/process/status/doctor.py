@@ -21,7 +21,7 @@ UNDER_VOLTAGE_NOW, THROTTLED_NOW, UNDER_VOLTAGE_SINCE = 1 << 0, 1 << 2, 1 << 16
 
 
 class Weight(StrEnum):
-    """How bad a finding is."""
+    """The weight of a finding."""
 
     WRONG = "wrong"
     LOOK = "look"
@@ -47,7 +47,7 @@ class Symptom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
-    """What was looked at; None where it could not be.
+    """The observations that the doctor judges; None where there is none.
 
     Attributes:
         faults: of the configuration, each in words, and what to do where that is known.

@@ -12,7 +12,7 @@ _ROOT = "-/-"
 
 @dataclass(frozen=True, slots=True)
 class DrawnHierarchy:
-    """What ``/hierarchy`` told.
+    """A drawing of the hierarchy, from what ``/hierarchy`` told.
 
     Attributes:
         told: the document.

@@ -20,7 +20,7 @@ StatusDocument = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class TreeView:
-    """What was told at about one time.
+    """The statuses of a tree's gateways at about one time.
 
     Attributes:
         gateways: status by gateway id.

@@ -32,12 +32,12 @@ class _Reader(asyncio.DatagramProtocol):
         self._number = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.DatagramProtocol`."""
+        """Keep the transport of the socket."""
         # The one of the standard library is none by its class.
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, _addr: object) -> None:
-        """See `asyncio.DatagramProtocol`."""
+        """Count an answer, and ask again."""
         try:
             answer = decode(data)
         except MessageFormatError:

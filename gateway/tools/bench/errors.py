@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class BenchError(Exception):
-    """What is measured does not start, does not answer or has ended; the message says what."""
+    """The measured gateway does not start, does not answer or has ended; the message says which."""

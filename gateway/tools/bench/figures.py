@@ -25,7 +25,7 @@ CLIENTS_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class AnswerTimes:
-    """How long answers took, in milliseconds.
+    """The percentiles of answer times, in milliseconds.
 
     Attributes:
         p50_ms: half of them came by then.
@@ -45,7 +45,7 @@ class AnswerTimes:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one run has measured.
+    """The measurements of one run.
 
     Attributes:
         start_s: from the start of the process until it served, by the clock.
@@ -71,7 +71,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Recommended:
-    """What the machine should be given.
+    """The load that is recommended for the machine.
 
     Attributes:
         messages_per_s: of QoS 1, of all clients together.

@@ -43,7 +43,7 @@ class MeasuredGateway:
 
     @property
     def folder(self) -> Path:
-        """What `remove` takes away."""
+        """Return the folder that `remove` takes away."""
         return self._folder
 
     async def start(self) -> float:
@@ -98,7 +98,7 @@ class MeasuredGateway:
 
     @property
     def memory_bytes(self) -> int:
-        """What it has in memory, files that are mapped among it."""
+        """Return the process's memory, files that are mapped among it."""
         fields = self._proc("statm").split()
         return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
 

@@ -66,12 +66,12 @@ class _Client(asyncio.Protocol):
     # -- as asyncio's protocol -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See `asyncio.Protocol`."""
+        """Keep the transport of the connection."""
         # uvloop's is none by its class.
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
+        """Take packets."""
         self._scanner.feed(data)
         try:
             while packets := self._scanner.take(_PACKETS):
@@ -82,7 +82,7 @@ class _Client(asyncio.Protocol):
         self._came.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
+        """Tell waiting tasks that the broker has closed the connection."""
         self._is_closed = True
         self._answers.put_nowait(None)
         self._came.set()

@@ -9,7 +9,7 @@ from gateway.base.printable import printable
 
 
 def line(change: AuditedChange) -> str:
-    """When, who, what and of what."""
+    """Return a change as one line: when, who, what and of what."""
     local = datetime.datetime.fromtimestamp(change.time_s, datetime.UTC).astimezone()
     rows = [
         f"{name}={_text(value)}" for name, value in change.of.items() if value not in (None, [])

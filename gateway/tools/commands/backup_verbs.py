@@ -36,7 +36,7 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BackupVerdict:
-    """What was found of one backup.
+    """The verdict on one backup.
 
     Attributes:
         name: of its file.

@@ -116,7 +116,7 @@ def _status(options: argparse.Namespace) -> tuple[dict[str, Any] | None, Excepti
 
 
 def _broker(file: Path, timeout_s: float) -> str:
-    """Why the broker gives no answer, even if it is that it lets nobody in; empty if it does."""
+    """Return why the broker gives no answer; empty if it does, even if it lets nobody in."""
     import asyncio  # noqa: PLC0415
 
     from gateway.tools.commands import broker_address  # noqa: PLC0415

@@ -143,7 +143,7 @@ def _write_card(folder: Path) -> int:
 
 
 class FirstDeeds:
-    """What the page does, in threads: keys are made and files written.
+    """The work of the first-start page, done in threads: keys are made and files written.
 
     Args:
         home: where the gateway will be.

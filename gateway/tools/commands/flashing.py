@@ -86,7 +86,7 @@ def _kit(one: CardDevice, code: NewCard | None) -> CardKit:
 
 
 def _told(code: NewCard | None) -> dict[str, str]:
-    """What the owner of a card needs, who is told it once."""
+    """Return what the owner of a card is told, once."""
     if code is None:
         return {}
     return {"setup_code": code.code, "page_certificate_sha256": code.fingerprint}

@@ -56,7 +56,7 @@ def add_at(command: argparse.ArgumentParser) -> None:
 
 
 def _add_which(command: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:
-    """The same in every command: by its address, or by its configuration."""
+    """Add the options that name a gateway: its address, or its configuration."""
     which = command.add_mutually_exclusive_group()
     which.add_argument(
         "--host",

@@ -25,7 +25,7 @@ b { font-size: 14pt; overflow-wrap: anywhere; }
 
 @dataclass(frozen=True, slots=True)
 class CardLabel:
-    """What stands on one.
+    """The label of one card.
 
     Attributes:
         id: the gateway's, in letters and as a QR code.

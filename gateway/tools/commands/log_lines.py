@@ -49,7 +49,7 @@ class WrittenLog:
     path: Path
 
     async def lines(self, *, last: int | None, follows: bool) -> AsyncIterator[str]:
-        """See `LogSource`."""
+        """Give the lines of the file, over its rotations."""
         try:
             file = self.path.open("rb")
         except OSError as error:
@@ -88,7 +88,7 @@ class UnitJournal:
     unit: str
 
     async def lines(self, *, last: int | None, follows: bool) -> AsyncIterator[str]:
-        """See `LogSource`."""
+        """Give the lines that journalctl prints of the unit."""
         command = ["journalctl", "--quiet", "--no-pager", "--output=cat", f"--unit={self.unit}"]
         command += [f"--lines={'all' if last is None else last}", *(["--follow"] * follows)]
         try:

@@ -56,7 +56,7 @@ class ConnectionClosedError(MqttClientError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Who a client says it is.
+    """The client identifier, and the user, with which a client connects.
 
     Attributes:
         client_id: empty for one that the broker makes up.

@@ -24,7 +24,7 @@ def print_json(document: Any) -> None:
 
 @contextlib.contextmanager
 def arriving() -> Iterator[None]:
-    """See to it that what is printed within has left the process at the end.
+    """Flush what is printed within, and raise an error if it did not leave the process.
 
     Raises:
         OutputError: it can't: standard output is closed, its reader has gone or its disk is full.

@@ -12,12 +12,12 @@ from gateway.base.near_words import near
 
 
 class Parser(argparse.ArgumentParser):
-    """As argparse has it, but for what it says where something is wrong."""
+    """The parser of argparse with errors that say what to do."""
 
     _is_among_words = False
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does; an option that there is not is told beside the near one."""
+        """Parse the arguments; an option that is unknown is told with the nearest one."""
         given = sys.argv[1:] if args is None else list(args)
         options, unknown = self.parse_known_args(given, namespace)
         if unknown:
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse does, but options may also stand between a word and any number of others.
+        """Parse the known arguments; options may stand between a word and any number of others.
 
         It would take the number for none there, and refuse `sensors add --psk-file FILE NAME=...`.
         """
@@ -52,7 +52,7 @@ class Parser(argparse.ArgumentParser):
             self._is_among_words = False
 
     def _parse_optional(self, arg_string: str) -> Any:
-        """As argparse does, but ``-/-/gw-north/pump`` is a topic, and no option."""
+        """Take ``-/-/gw-north/pump`` for a topic, and no option."""
         return None if arg_string.startswith("-/") else super()._parse_optional(arg_string)
 
     def error(self, message: str) -> NoReturn:
@@ -68,7 +68,7 @@ class VersionAction(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=about)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        """See `argparse.Action`."""
+        """Print the version and the build, and exit."""
         sys.stdout.write(f"{parser.prog} {build.VERSION} ({build.running()})\n")
         parser.exit()
 

@@ -213,7 +213,7 @@ async def _values(asker: CoapClient, uri: str, shown: _Shown) -> bool:
 
 
 class _Shown:
-    """What of a resource has been shown.
+    """The values of a resource that have been shown.
 
     Attributes:
         options: how.
@@ -327,7 +327,7 @@ def _document(answer: Response) -> dict[str, Any]:
 
 
 def _lines(answer: Response, options: argparse.Namespace, *, live: bool = False) -> Iterator[str]:
-    """What a person is shown: readings as a table, all else and what a URI names as it came."""
+    """Give the lines for a person: readings as a table, all else as it came."""
     is_record = answer.content_format == senml.CONTENT_FORMAT
     if is_record and (live or not is_uri(options.target)):
         try:
@@ -361,7 +361,7 @@ def readings(payload: bytes) -> list[str]:
 
 
 def _value(value: object) -> str:
-    """As a PUT takes it in text."""
+    """Return the value as a PUT takes it in text."""
     if isinstance(value, bool | int | float):
         return values.as_text(values.shown(value))
     return str(value)

@@ -63,7 +63,7 @@ def add(
 
 
 def check_options(options: argparse.Namespace) -> None:
-    """See that nothing is asked for that would not be done.
+    """Refuse options that would have no effect.
 
     Raises:
         WrongUseError: an option is of changes of a configuration, which none is.

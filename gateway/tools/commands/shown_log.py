@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Shown:
-    """What of the log is shown, and how.
+    """A printer of log records.
 
     Args:
         options: of the command line.

@@ -23,7 +23,7 @@ _GATEWAY_TIMEOUT: Final = "5.04"
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What is written, and its content format; None where there is nothing."""
+    """A body to write, and its content format; None where there is nothing."""
 
     payload: bytes
     content_format: int | None

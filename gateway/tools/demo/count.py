@@ -19,7 +19,7 @@ TABLES = "tables"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the Spark job, `cloud_ingest.tables.account` and `cloud_ingest.tables.excerpt` found."""
+    """The results of the Spark job, of its account and of its excerpt."""
 
     account: dict[str, Any]
     fleet: dict[str, Any]
@@ -115,7 +115,7 @@ async def draw(fleet: Fleet, folder: Path) -> None:
 
 
 async def _is_fed_by_the_root(fleet: Fleet) -> bool:
-    """Whether the collector has what the root had, and the tree brings it what comes next."""
+    """Return whether the collector has what the root had, and the tree feeds it."""
     status = await fleet.status(ROOT)
     if status is None:
         return False

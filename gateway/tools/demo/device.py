@@ -39,7 +39,7 @@ class Sent:
 
 @dataclass(slots=True)
 class Notes:
-    """What a device has sent, which of it was acknowledged, and when, by number."""
+    """A record of the messages that a device has sent, and of their acknowledgements, by number."""
 
     sent: list[Sent] = field(default_factory=list)
     acknowledged: list[Sent] = field(default_factory=list)

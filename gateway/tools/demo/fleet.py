@@ -43,7 +43,7 @@ class FleetError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a gateway of the demo stands. ``capability`` decides the election (B4)."""
+    """The place of a gateway of the demo. ``capability`` decides the election (B4)."""
 
     gateway_id: str
     domain: str
@@ -147,7 +147,7 @@ class Fleet:
 
     @property
     def spool_dir(self) -> Path:
-        """Where the collector spools."""
+        """Return the folder of the collector's spool."""
         return self.folder / "spool"
 
     def config(self, name: str) -> Path:

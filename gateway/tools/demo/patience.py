@@ -20,7 +20,7 @@ LOOK_AGAIN_S = 0.02
 
 
 class StalledError(Exception):
-    """What was waited for did not come about.
+    """The event that was waited for did not come about.
 
     Args:
         quiet_s: seconds in which the processes had the processor whenever they wanted it.

@@ -10,7 +10,7 @@ from light_dataclasses import dataclass
 
 @dataclass(slots=True)
 class Result:
-    """What the demo found; times in seconds.
+    """The result of the demo; times in seconds.
 
     Attributes:
         trees: the tree as lines of text, by moment: ``before``, ``healed``, ``after``.

@@ -51,7 +51,7 @@ class Tally:
 
     @property
     def adds_up(self) -> bool:
-        """Whether the lines make what Spark counted, at every gateway."""
+        """Return whether the lines make what Spark counted, at every gateway."""
         summed: Counter[str] = Counter()
         for line in self.lines:
             summed.update(line.by_gateway)

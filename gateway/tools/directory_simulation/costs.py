@@ -24,7 +24,7 @@ PATIENCE_S: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one thing cost.
+    """The cost of one operation.
 
     Attributes:
         gateways: in the fleet.

@@ -18,7 +18,7 @@ _ROUNDED_S: Final = 1.0
 
 
 class RegistrationLedger:
-    """When each endpoint was registered at its gateway."""
+    """A record of the times at which each endpoint was registered at its gateway."""
 
     def __init__(self) -> None:
         self._spans: dict[tuple[str, str], list[list[float]]] = {}

@@ -78,13 +78,13 @@ class _Record:
 
 @dataclass(frozen=True, slots=True)
 class _Marks:
-    """Which records a neighbour has."""
+    """A message that says which records a neighbour has."""
 
     marks: dict[str, tuple[int, int]]
 
 
 class Surroundings(Protocol):
-    """What a life of a gateway is in.
+    """The world that one life of a gateway is in.
 
     Attributes:
         written: the bodies of all writes that were carried out.
@@ -104,7 +104,7 @@ class Surroundings(Protocol):
 
 
 class DirectoryNode:
-    """See `tree_handler.simulation.heads.Tenant`.
+    """A `Tenant` with a Resource Directory, for one life of a gateway.
 
     Args:
         world: what it is in.
@@ -135,7 +135,7 @@ class DirectoryNode:
         self._tells: dict[int, Callable[[str], None]] = {}
 
     def begin(self, gateway: HeadedGateway) -> None:
-        """See `Tenant`."""
+        """Start the directory in a gateway, with the registrations of its last life."""
         self.gateway = gateway
         own, epoch, now = gateway.gateway_id, gateway.boot_epoch, gateway.now
         self.registry = Registry(f"/rd/{epoch}-", listeners=(self._digest,))
@@ -183,7 +183,7 @@ class DirectoryNode:
         self.tell()
 
     def forwards(self, link: int) -> None:
-        """See `Tenant`."""
+        """Tell the neighbour which records are here."""
         marks = {record.id: (record.epoch, record.version) for record in self.members}
         self._say(link, "marks", _Marks(marks), 16 * len(marks))
 
@@ -201,7 +201,7 @@ class DirectoryNode:
     # -- messages --------------------------------------------------------------------------------
 
     def took(self, link: int, message: object) -> None:
-        """See `Tenant`."""
+        """Take a neighbour's record, marks, or message for one gateway."""
         match message:
             case _Marks(marks):
                 self._compare(link, marks)
@@ -216,12 +216,12 @@ class DirectoryNode:
                     self._say(came[0], kind, _Direct(kind, came[1]), len(came[1]))
 
     def heard(self, origin: str, body: Publication) -> None:
-        """See `Tenant`."""
+        """Take a flooded message for this gateway."""
         if body.receiver == self.gateway.gateway_id:
             self._receive(body.topic, body.payload)
 
     def moved(self) -> None:
-        """See `Tenant`."""
+        """Send again what waits for gateways that have moved."""
         for publication in self.queries.moved(self.gateway.now):
             self._send(publication)
         self._set_timer()

@@ -78,7 +78,7 @@ class DirectoryOptions:
 
     @property
     def leaves(self) -> int:
-        """How many are leaves."""
+        """Return how many gateways are leaves."""
         return 0
 
     @property
@@ -88,7 +88,7 @@ class DirectoryOptions:
 
     @property
     def replay(self) -> str:
-        """How to run this again."""
+        """Return the command that runs this again."""
         same = f"--seed {self.seed} --gateways {self.gateways} --runs 1"
         return f"hedgerow simulate --subject directory {same}"
 
@@ -153,17 +153,17 @@ class DirectoryWorld:
         return node
 
     def crossed(self, gateway_id: str, kind: str, octets: int) -> None:
-        """See `node.Surroundings`."""
+        """Count a message that a gateway puts on a link."""
         self.messages[kind] += 1
         self.octets[kind] += octets
         self.load[gateway_id] += 1
 
     def worked(self, gateway_id: str) -> None:
-        """See `node.Surroundings`."""
+        """Count a request that a gateway executes."""
         self.work[gateway_id] += 1
 
     def violated(self, invariant: int, what: str) -> None:
-        """See `node.Surroundings`."""
+        """Note a violation."""
         if len(self.violations) < MAX_VIOLATIONS:
             self.violations.append(Violation(invariant, self.now, what, self.options.replay))
 
@@ -336,7 +336,7 @@ class DirectoryWorld:
     # -- after peace -----------------------------------------------------------------------------
 
     def after_peace(self) -> list[Violation]:
-        """What should not have been, with what is wrong now that nothing happens any more."""
+        """Return all violations, with those that are found now that nothing happens any more."""
         self._check_peace()
         return self.violations
 
@@ -374,7 +374,7 @@ class DirectoryWorld:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """What a look-up after peace is to find, what it may find for it expires now, and what came."""
+    """A look-up after peace: what it has to find, what may be expiring, and what came."""
 
     who: str
     due: set[str]

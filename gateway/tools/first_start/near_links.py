@@ -58,18 +58,18 @@ class OwnAddress:
 
     @property
     def is_served(self) -> bool:
-        """Whether the page is there: no address that is routed over the internet."""
+        """Return whether the page is served there: not at an address routed over the internet."""
         return self.address.is_private or self.address.is_link_local
 
     @property
     def is_kept(self) -> bool:
-        """Whether a gateway may have it for good: one without the interface's name in it."""
+        """Return whether a gateway may have it for good: it has no interface's name in it."""
         return self.is_served and not (self.address.version == 6 and self.address.is_link_local)
 
 
 @dataclass(frozen=True, slots=True)
 class NearLinks:
-    """What this machine is linked to.
+    """The links and routers of this machine.
 
     Attributes:
         own: its addresses.

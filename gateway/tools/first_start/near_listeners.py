@@ -20,10 +20,10 @@ class NearListener(Protocol):
     """Listens on one address."""
 
     async def start(self, host: str, port: int, *, hops: int | None = None) -> int:
-        """See `gateway.process.console.server.Console`."""
+        """Listen, as `Console.start` does."""
 
     async def stop(self) -> None:
-        """See `gateway.process.console.server.Console`."""
+        """Listen no more, as `Console.stop` does."""
 
 
 class NearListeners:

@@ -34,7 +34,7 @@ _PAGE_PORT: Final = config.CONSOLE_PORT
 
 @dataclass(frozen=True, slots=True)
 class GatewayHome:
-    """Where a gateway's files are, and will be.
+    """The folder of a gateway's files, which may be written yet.
 
     Attributes:
         folder: of its configuration.
@@ -45,7 +45,7 @@ class GatewayHome:
 
     @property
     def is_systems(self) -> bool:
-        """Whether systemd's own gateway has it."""
+        """Return whether systemd's own gateway has the folder."""
         return self.folder == config_place.SYSTEM.parent
 
     @property
@@ -122,7 +122,7 @@ class GatewayHome:
 
 @dataclass(frozen=True, slots=True)
 class OwnedGateway:
-    """What phones and devices are told of a gateway.
+    """The facts of a gateway that phones and devices are told.
 
     Attributes:
         id: its name.
@@ -148,7 +148,7 @@ class OwnedGateway:
 
     @property
     def mqtts(self) -> str:
-        """Where it takes MQTT over TLS, as host and port."""
+        """Return the host and port of MQTT over TLS."""
         return self._at(self.mqtts_port)
 
     def invitation(self) -> str:
@@ -161,7 +161,7 @@ class OwnedGateway:
         return f"{where}{CA}#sha256={self.ca_sha256}&mqtts={self.mqtts}"
 
     def as_json(self) -> Mapping[str, Any]:
-        """What the page shows."""
+        """Return what the page shows."""
         return {
             "gateway": self.id,
             "address": self.address,

@@ -35,7 +35,7 @@ class SetupCardError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SetupCard:
-    """What the file says.
+    """The content of the file that sets up a first start.
 
     Attributes:
         code: the setup code, as `normal` has it; empty: one is made at each start, and shown on

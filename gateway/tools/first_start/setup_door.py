@@ -38,7 +38,7 @@ owner, or no code was given at all."""
 
 
 class SetupStage(enum.Enum):
-    """How far it is."""
+    """The progress of a first start."""
 
     WAITING = "code"
     OPEN = "form"

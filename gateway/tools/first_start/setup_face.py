@@ -71,7 +71,7 @@ _JOIN: Final = (Field("token", TEXT, "Of `hedgerow keys token`.", is_needed=True
 
 @dataclass(frozen=True, slots=True)
 class SetupDeeds:
-    """What a first start does.
+    """The actions of a first start.
 
     The first two take the address of who asks, too, which the audit trail has, and raise `ApiError`
     where nothing is written.
@@ -90,7 +90,7 @@ class SetupDeeds:
 
 @dataclass(frozen=True, slots=True)
 class SetupMachine:
-    """What the page knows of this machine.
+    """The facts of this machine that the page knows.
 
     Attributes:
         name: that is proposed for the gateway.
@@ -147,11 +147,11 @@ class SetupFace:
         return {f"/{path}": ReadyAnswer.of_bytes(body) for path, body in found.items()}
 
     def knows(self, request: HttpRequest) -> str:
-        """See `gateway.process.console.server.WebFace`."""
+        """Return ``owner`` for a sender who has given the code; empty for others."""
         return "owner" if self._door.is_held_by(_cookie_of(request), _now_s()) else ""
 
     def answer(self, request: HttpRequest, host: str) -> Page | Awaitable[Page]:
-        """See `gateway.process.console.server.WebFace`."""
+        """Answer with a file of the page, or by its interface."""
         try:
             self._check_sender(request, host)
         except ApiError as error:
@@ -192,7 +192,7 @@ class SetupFace:
         return Page(content_type(path), ready.body)
 
     def _told(self, token: str) -> Mapping[str, Any]:
-        """What the page shows: no more than the stage to who has not given the code."""
+        """Return what the page shows: to a visitor who has not given the code only the stage."""
         is_in = self._door.is_held_by(token, _now_s())
         if not is_in:
             return {"stage": self._door.stage.value, "is_in": False}

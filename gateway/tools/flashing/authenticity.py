@@ -31,7 +31,7 @@ CHECKSUMS = "SHA256SUMS"
 
 @dataclass(frozen=True, slots=True)
 class Authenticity:
-    """What was checked of an image.
+    """The results of checking an image.
 
     Attributes:
         sha256: of its file, in hexadecimal.
@@ -46,7 +46,7 @@ class Authenticity:
 
     @property
     def is_checked(self) -> bool:
-        """Whether anything vouches for the image."""
+        """Return whether anything vouches for the image."""
         return bool(self.checksum_from or self.signed_by)
 
 

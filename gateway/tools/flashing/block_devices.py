@@ -18,7 +18,7 @@ SECTOR_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class DiskFacts:
-    """What the kernel says of a disk.
+    """The facts that the kernel tells of a disk.
 
     Attributes:
         path: as it was named.

@@ -24,7 +24,7 @@ _MOST_TEXT_BYTES = 1 << 20
 
 
 def check_programs() -> None:
-    """See that mtools is there.
+    """Check that mtools is there.
 
     Raises:
         RefusalError: it is not.

@@ -21,7 +21,7 @@ _BLKFLSBUF = 0x1261
 
 
 class Card:
-    """What is written to, at any place.
+    """A card, or a file in its place, that is written and read at any offset.
 
     Args:
         descriptor: open for reading and writing.

@@ -22,7 +22,7 @@ Progress = Callable[[int, int], None]
 
 
 class ReadableDisk(Protocol):
-    """What a `Card` does."""
+    """A disk that can be written and read: `Card`."""
 
     def write_at(self, offset_bytes: int, data: bytes) -> None:
         """Write a chunk."""
@@ -36,7 +36,7 @@ class ReadableDisk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WrittenImage:
-    """What a card has to give back.
+    """The sizes and digests that a card has to give back.
 
     Attributes:
         size_bytes: of the image.

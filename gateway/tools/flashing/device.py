@@ -170,14 +170,14 @@ class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 
     @property
     def fixed_interface(self) -> str:
-        """Which interface has the fixed address; empty for none."""
+        """Return the interface that has the fixed address; empty for none."""
         if self.network is None:
             return ""
         return self.network.interface or ("wlan0" if self.wifis else "eth0")
 
     @property
     def wired_interface(self) -> str:
-        """Which interface the cable is in."""
+        """Return the interface that the cable is in."""
         return self.fixed_interface if self.fixed_interface not in ("", "wlan0") else "eth0"
 
     def eaps(self) -> dict[str, tuple[str, Eap]]:

@@ -16,7 +16,7 @@ FOLDER = "/etc/hedgerow-network"
 
 
 class Eap(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """What a network asks a device for.
+    """The proof that a network asks a device for (EAP).
 
     Attributes:
         method: ``tls`` (RFC 5216) with a certificate of the device; ``peap`` or ``ttls``

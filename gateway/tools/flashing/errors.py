@@ -29,6 +29,6 @@ class CardWriteError(FlashError):
 
 
 class ReadBackError(FlashError):
-    """What was read back is not what was written: the card or its reader is damaged."""
+    """The data read back is not what was written: the card or its reader is damaged."""
 
     exit_code = exit_codes.CARD_DIFFERS

@@ -49,7 +49,7 @@ _MOST_FILE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CardKit:
-    """What goes onto the boot partition.
+    """The files that go onto the boot partition of one card.
 
     Attributes:
         device: whose.
@@ -205,7 +205,7 @@ def _token(device: CardDevice) -> bytes:
 
 
 def _first_start(device: CardDevice, card: bytes) -> dict[str, bytes]:
-    """What a gateway has in place of its files: a page that is opened by the card's file."""
+    """Return the files of a first start: a page, which the card's file opens."""
     text = first_start_unit(_planned(device))
     return {FIRST_START_FILE.name: card, f"{FOLDER}/{FIRST_START_UNIT}": text.encode()}
 

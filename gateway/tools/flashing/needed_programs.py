@@ -10,7 +10,7 @@ from gateway.tools.flashing.errors import RefusalError
 
 
 def check(programs: Sequence[str], package: str, *, brewed: str) -> None:
-    """See that programs are installed.
+    """Check that programs are installed.
 
     Args:
         programs: their names.

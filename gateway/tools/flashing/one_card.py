@@ -20,7 +20,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class CardOrder:
-    """What is to be made.
+    """An order for one card.
 
     Attributes:
         image: the base image's file.
@@ -38,7 +38,7 @@ class CardOrder:
 
 @dataclass(frozen=True, slots=True)
 class FlashedCard:
-    """What was made.
+    """The result of flashing one card.
 
     Attributes:
         image_bytes: of the unpacked image, written and read back.

@@ -34,7 +34,7 @@ _GPT_AFTER_SECTORS = 33
 
 
 class PartitionKind(Enum):
-    """What a table says of a partition."""
+    """A kind of partition."""
 
     FAT = "FAT"
     LINUX = "Linux"
@@ -60,7 +60,7 @@ class Partition:
 
     @property
     def end_bytes(self) -> int:
-        """Where the next one may begin."""
+        """Return the byte at which the next partition may begin."""
         return self.start_bytes + self.size_bytes
 
 

@@ -51,7 +51,7 @@ class CollectorPlan:
 
     @property
     def is_local(self) -> bool:
-        """Whether it runs on the machine of its gateways, from the folder it is written to."""
+        """Return whether it runs on the machine of its gateways, from the folder written there."""
         return self.gateways[0].is_local
 
     @property

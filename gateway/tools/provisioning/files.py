@@ -26,7 +26,7 @@ SYSTEM_USER = "hedgerow"
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What runs gateways.
+    """The program and the user that run gateways on this machine.
 
     Attributes:
         command: the program, with arguments that come before ``run``.

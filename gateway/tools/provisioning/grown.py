@@ -60,7 +60,7 @@ class GrownFleet:
 
     @property
     def user(self) -> str:
-        """Who may write: the first identity of the others' keys."""
+        """Return the user who may write: the first identity of the others' keys."""
         return _user(self._first)
 
     def add(self, machine: Machine) -> None:
@@ -115,7 +115,7 @@ class GrownFleet:
 
 
 def welcome_of_member(folder: Path, name: str) -> Welcome | None:
-    """What a gateway that has its folder in a fleet's is handed with a token; None if it has none.
+    """Return what a gateway with a folder in a fleet's gets with a token; None if it has none.
 
     Raises:
         PlanError: that is no fleet's folder, or it is too much.

@@ -26,7 +26,7 @@ _FRESH: Final = ".new"
 
 
 class TakenError(Exception):
-    """What would be written is there already.
+    """The path that would be written is there already.
 
     Args:
         path: what.

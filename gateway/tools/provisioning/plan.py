@@ -23,7 +23,7 @@ class PlanError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where a gateway listens, over TCP and over UDP."""
+    """The ports at which a gateway listens, over TCP and over UDP."""
 
     mqtt: int = 1883
     mqtts: int = 8883
@@ -66,12 +66,12 @@ class GatewayPlan:
 
     @property
     def is_local(self) -> bool:
-        """Whether only its own machine reaches it."""
+        """Return whether only its own machine reaches it."""
         return ipaddress.ip_address(self.address).is_loopback
 
     @property
     def has_tls(self) -> bool:
-        """Whether it needs certificates: for links, its page, or since others reach it."""
+        """Return whether it needs certificates: for links, its page, or since others reach it."""
         return bool(self.neighbours) or self.has_page or not self.is_local
 
     def at(self, port: int) -> str:

@@ -15,7 +15,7 @@ MODE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What one user and the tree have.
+    """The secrets of one user and of the tree.
 
     Attributes:
         user: the MQTT user, and the identity of the CoAP key.

@@ -57,7 +57,7 @@ def environment_here() -> Environment | None:
 
 @dataclass(frozen=True, slots=True)
 class ServicePlan:
-    """What systemd runs.
+    """The service of a gateway that systemd runs.
 
     Attributes:
         gateway_id: whose service it is.
@@ -161,7 +161,7 @@ WantedBy=multi-user.target
 
 @dataclass(frozen=True, slots=True)
 class CloudService:
-    """What systemd runs on a collector's server.
+    """A service that systemd runs on a collector's server.
 
     Attributes:
         name: of the command.

@@ -117,7 +117,7 @@ async def _start(settings: GatewaySettings) -> dict[str, int]:
 
 
 async def _ask_broker(port: int) -> None:
-    """See that the broker answers a client, even if it is that it lets nobody in.
+    """Check that the broker answers a client, even if it lets nobody in.
 
     Raises:
         ConfigError: it does not.

@@ -55,7 +55,7 @@ _KEPT_KEYS: Final = ("psk_file", "oscore_file")
 
 @dataclass(frozen=True, slots=True)
 class RestoredFolders:
-    """Where a backup's folders were, and where they are now.
+    """The folders of a backup: where they were, and where they are now.
 
     Attributes:
         config: of the configuration, on the Pi.

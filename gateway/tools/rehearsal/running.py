@@ -27,7 +27,7 @@ _CREDENTIALS: Final = "CREDENTIALS_DIRECTORY"
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """What came of a start.
+    """The result of starting a backup.
 
     Attributes:
         problems: why the backup would not serve; none if it would.

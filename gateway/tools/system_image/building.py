@@ -26,7 +26,7 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BuiltImage:
-    """What was built.
+    """An image that was built.
 
     Attributes:
         image: its file; beside it are ``.sha256``, ``.spdx.json`` and, if signed, ``.sig`` of both.

@@ -24,7 +24,7 @@ DATA_FOLDERS = {"system": 0o700, "home": 0o755, "etc/hedgerow": 0o750, "var/lib/
 
 @dataclass(frozen=True, slots=True)
 class ImageContent:
-    """What an image is made of.
+    """The files and numbers that an image is made of.
 
     Attributes:
         root: the folder of the root file system, with the texts of `NO_DISK_ID`.

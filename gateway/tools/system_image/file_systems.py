@@ -34,7 +34,7 @@ _KIB = 1024
 
 
 def check_programs(programs: Mapping[str, str] = PROGRAMS) -> None:
-    """See that they are there.
+    """Check that the programs are there.
 
     Raises:
         ImageBuildError: one is not; it names its package.

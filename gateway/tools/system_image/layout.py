@@ -24,7 +24,7 @@ _FAT16_KIND, _FAT32_KIND, _EXTENDED_KIND, _LINUX_KIND = "e", "c", "f", "83"
 
 @dataclass(frozen=True, slots=True)
 class ImageSizes:
-    """How large the partitions are, in MiB, each a multiple of 4.
+    """The sizes of the partitions, in MiB, each a multiple of 4.
 
     Attributes:
         boot: of each boot partition.

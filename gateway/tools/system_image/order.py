@@ -23,7 +23,7 @@ PACKAGES = (
 
 @dataclass(frozen=True, slots=True)
 class SystemBase:
-    """Where a system comes from.
+    """The distribution that a system is made from.
 
     Attributes:
         distribution: as package URLs have it.
@@ -56,7 +56,7 @@ BASES = {
 
 @dataclass(frozen=True, slots=True)
 class ImageOrder:
-    """What is to be built.
+    """An order for an image.
 
     Attributes:
         project: the checkout.

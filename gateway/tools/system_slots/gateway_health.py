@@ -47,7 +47,7 @@ class GatewayHealth:
         return told if isinstance(told, dict) else {}
 
     def complaints(self, before: Mapping[str, Any], *, has_to_run: bool) -> list[str]:
-        """Why the gateway is not as healthy as it was; empty if it is.
+        """Return why the gateway is less healthy than it was; empty if it is not.
 
         Args:
             before: its status before the upgrade; empty if it did not answer.

@@ -29,7 +29,7 @@ WITHIN_S = 600.0
 
 
 class StartedBoard(Protocol):
-    """What a `Board` does."""
+    """A board, as the guard uses it: `Board`."""
 
     def running(self) -> Running:
         """Return what was started, and what is started by default."""
@@ -42,7 +42,7 @@ class StartedBoard(Protocol):
 
 
 class AskedGateway(Protocol):
-    """What a `GatewayHealth` does."""
+    """A gateway, as the guard asks it: `GatewayHealth`."""
 
     def has_gateway(self) -> bool:
         """Return whether there is one to be asked."""
@@ -51,7 +51,7 @@ class AskedGateway(Protocol):
         """Return what it says; empty if it does not answer."""
 
     def complaints(self, before: Mapping[str, Any], *, has_to_run: bool) -> list[str]:
-        """Why it is not as healthy as it was; empty if it is."""
+        """Return why the gateway is less healthy than it was; empty if it is not."""
 
 
 class SystemGuard:

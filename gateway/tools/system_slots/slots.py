@@ -25,7 +25,7 @@ _PARTUUID = re.compile(r"PARTUUID=[0-9a-fA-F]{8}-0([2-7])\b")
 
 
 class SystemSlotError(Exception):
-    """What is asked for is not possible, or the card is not one of ours; the message says why."""
+    """The change is not possible, or the card is not one of ours; the message says why."""
 
 
 class Slot(Enum):

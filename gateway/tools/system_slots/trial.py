@@ -47,7 +47,7 @@ class SystemTrial:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What is started.
+    """The slots that are started.
 
     Attributes:
         slot: the one that runs.

@@ -12,7 +12,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class FleetAnswers:
-    """What was told at one time.
+    """The answers of a fleet's gateways at one time.
 
     Attributes:
         at_s: when, on a steady clock.

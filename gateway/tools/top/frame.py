@@ -56,7 +56,7 @@ class FrameSize:
 
 @dataclass(frozen=True, slots=True)
 class FrameTime:
-    """When a frame is drawn.
+    """The time at which a frame is drawn.
 
     Attributes:
         now_s: on a steady clock.

@@ -45,7 +45,7 @@ def take(history: GatewayHistory | FleetHistory, answers: GatewayAnswers | Fleet
 
 
 class LiveTop:
-    """What is looked at, until the user has seen enough.
+    """The live display, which runs until the user ends it.
 
     Args:
         ask: asks the gateways once.

@@ -14,7 +14,7 @@ LOG_LINES_MAX: Final = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayAnswers:
-    """What a gateway was asked, as it came; None where nothing came.
+    """The answers of one gateway, as they came; None where nothing came.
 
     Attributes:
         at_s: when, on a steady clock.
@@ -98,7 +98,7 @@ class AlertSample:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What only grows while a gateway runs."""
+    """The counters that only grow while a gateway runs."""
 
     messages_in: int = 0
     messages_out: int = 0

@@ -10,7 +10,7 @@ from light_dataclasses import dataclass
 
 
 class Style(StrEnum):
-    """What a text is; the terminal chooses a colour for it, and text alone says the same."""
+    """A style of text; the terminal chooses a colour for it, and text alone says the same."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -28,7 +28,7 @@ StyledLine: TypeAlias = tuple[Span, ...]
 
 @dataclass(frozen=True, slots=True)
 class TopFrame:
-    """What a terminal shows at one time.
+    """The content of a terminal at one time.
 
     Attributes:
         lines: as many as it has rows, none of them wider than it.

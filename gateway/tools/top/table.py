@@ -50,7 +50,7 @@ class PanelRow:
 
 @dataclass(frozen=True, slots=True)
 class PanelTable:
-    """What a panel shows.
+    """The content of a panel.
 
     Attributes:
         name: of the panel.

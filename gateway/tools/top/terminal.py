@@ -78,7 +78,7 @@ class Terminal:
 
     @property
     def size(self) -> FrameSize:
-        """How many characters it has now."""
+        """Return how many characters the terminal has now."""
         rows, cells = self._screen.getmaxyx()
         return FrameSize(cells, rows)
 

@@ -15,7 +15,7 @@ ITEMS_MAX: Final = 5_000
 
 
 class ToldDocument:
-    """What was told, and what stands within.
+    """A JSON document that a gateway sent, read with care for its types.
 
     Args:
         value: as JSON has it.

@@ -64,7 +64,7 @@ KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TopView:
-    """What is looked at.
+    """The view that the user has chosen.
 
     Attributes:
         panels: those that there are.

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class NotIssuedError(AuthorityError):
-    """What was asked for does not fit to what has been issued; nothing is changed."""
+    """The request does not fit to what has been issued; nothing is changed."""
 
 
 class CertificateMissingError(NotIssuedError):
@@ -50,7 +50,7 @@ class CertificateMissingError(NotIssuedError):
 
 @dataclass(slots=True)
 class OpenedAuthority:
-    """What the files of an authority say, while they are locked.
+    """The content of an authority's files, while they are locked.
 
     Attributes:
         keys: of the authorities that are trusted, the one that issues first.
@@ -67,7 +67,7 @@ class OpenedAuthority:
 
     @property
     def issuing(self) -> CertifyingKey:
-        """What issues."""
+        """Return the key that issues certificates."""
         return self.keys[0]
 
     def note(self, what: str, certificate: x509.Certificate, who: str | None = None) -> None:
@@ -338,7 +338,7 @@ class Authority:
 
     @contextlib.contextmanager
     def opened(self, list_days: int | None = None) -> Iterator[OpenedAuthority]:
-        """What the files say; what that is changed to is written.
+        """Open the files, and write what they are changed to.
 
         Args:
             list_days: how long the lists are valid that are made; None to make them only if those

@@ -12,7 +12,7 @@ from gateway.trust.certificates.issued import IssuedCertificate
 
 
 class NotNotedError(AuthorityError):
-    """What takes a right away is done, and the audit trail can't tell of it."""
+    """A right was taken away, and the audit trail can't tell of it."""
 
 
 class ChangeNotes:

@@ -19,7 +19,7 @@ class NoKeyError(Pkcs12Error):
 
 @dataclass(frozen=True, slots=True)
 class ImportedContent:
-    """What is taken over.
+    """The keys and certificates that are imported.
 
     Attributes:
         key: the gateway's own; None where only authorities are.

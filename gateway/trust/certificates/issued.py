@@ -59,12 +59,12 @@ class IssuedCertificate:
 
     @property
     def is_service(self) -> bool:
-        """Whether it is the enrolment service's, which sees to its certificate itself."""
+        """Return whether it is the enrolment service's, which renews its certificate itself."""
         return forms.ENROLMENT in self.roles
 
     @property
     def until(self) -> datetime.datetime:
-        """When it ends."""
+        """Return when the certificate ends."""
         return self.certificate.not_valid_after_utc
 
     @property

@@ -42,7 +42,7 @@ class NoDerError(KeyWorkError):
 
 
 def check(data: bytes) -> None:
-    """See that a file in DER is opened with bounded work.
+    """Check that a file in DER is opened with bounded work.
 
     Args:
         data: of the file.
@@ -63,7 +63,7 @@ def check(data: bytes) -> None:
 
 
 def check_pem(data: bytes) -> None:
-    """See that the encrypted keys of a PEM file are opened with bounded work.
+    """Check that the encrypted keys of a PEM file are opened with bounded work.
 
     Args:
         data: of the file; what else is in it is left alone.

@@ -35,7 +35,7 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, slots=True)
 class KeystoreContent(Generic[Key]):
-    """What a PKCS#12 file holds.
+    """The content of a PKCS#12 file.
 
     Attributes:
         key: a private key; None in a trust store.

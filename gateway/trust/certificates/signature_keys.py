@@ -57,7 +57,7 @@ class KeySigner:
         return signature[:NAME_BYTES] == self._name
 
     def sign(self, message: bytes) -> bytes:
-        """See `tree_handler.proof.Signer`."""
+        """Sign with the private key."""
         if isinstance(self._key, Ed25519PrivateKey):
             return self._name + self._key.sign(message)
         return self._name + self._key.sign(message, _ECDSA)

@@ -70,7 +70,7 @@ class _Stamp:
 
 
 class _InMemory:
-    """What a store holds, each as a file in memory."""
+    """The content of a store, each part as a file in memory."""
 
     def __init__(self, chain: bytes, key: bytes, trusted: bytes) -> None:
         self._descriptors: list[int] = []

@@ -30,7 +30,7 @@ class TokenError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TokenGrant:
-    """What a token is good for.
+    """The grant of a token: the certificate that it is good for.
 
     Attributes:
         name: the certificate's.

@@ -118,7 +118,7 @@ def request(key: PrivateKey, name: str, others: x509.SubjectAlternativeName) -> 
 def alternative_names(
     name: str, roles: Sequence[str], addresses: Iterable[str]
 ) -> x509.SubjectAlternativeName:
-    """What a certificate says of its holder: its roles, and where it may be met (4.2.1.6)."""
+    """Return the names for a certificate's holder: its roles and addresses (4.2.1.6)."""
     found: list[x509.GeneralName] = [
         x509.UniformResourceIdentifier(f"{_ROLE}{role}") for role in roles
     ]

@@ -54,7 +54,7 @@ class NoGatewayError(TlsFileError):
 
 
 class TlsFaults:
-    """What is wrong with files, so far: looking goes on behind it.
+    """A list of the faults found in files so far: looking goes on behind each.
 
     What is over by the clock is a fault like others for who asks what is wrong, and none that keeps
     a file from being used: the clock may be wrong, and each handshake is judged by its own time.
@@ -77,7 +77,7 @@ class TlsFaults:
         return tuple(one for one in self._found if one.is_over)
 
     def hold(self) -> None:
-        """See to it that there are none but those that are over by the clock.
+        """Raise the faults, unless all of them are over by the clock.
 
         Raises:
             TlsFileError: the first, with all others.

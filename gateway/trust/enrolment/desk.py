@@ -44,7 +44,7 @@ class RefusedRequestError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who asks.
+    """A client of the enrolment service.
 
     Attributes:
         address: where from.

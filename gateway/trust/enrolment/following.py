@@ -152,7 +152,7 @@ class TrustFollower:
         return new
 
     def _is_of_one_before(self, own: x509.Certificate, authorities: str) -> bool:
-        """Whether the first authority did not issue it, and others have had time to hear of that.
+        """Return whether an earlier authority issued it, and others know the first one by now.
 
         All gateways ask once in an interval: when two have passed since the authority was made,
         nobody refuses its certificates.
@@ -169,7 +169,7 @@ def is_due(own: x509.Certificate, now: datetime.datetime) -> bool:
 
 
 def _check(found: TrustedNow) -> None:
-    """See to it that what a service said can be read.
+    """Check that what a service said can be read.
 
     Raises:
         ValueError: it can't.
@@ -184,7 +184,7 @@ def _check(found: TrustedNow) -> None:
 
 
 def _check_renewed(found: TrustedNow, own: x509.Certificate) -> None:
-    """See to it that a renewed certificate can stand in the place of the last one.
+    """Check that a renewed certificate can stand in the place of the last one.
 
     Raises:
         ValueError: it can't.

@@ -12,7 +12,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class KeysSection:
-    """Where new certificates, authorities and revocations come from.
+    """The source of new certificates, authorities and revocations.
 
     ``service`` is where `hedgerow keys serve` listens, as ``host:port``; without it files change
     by hand alone. It is asked every ``interval_s``. The first line of ``password_file`` opens key

@@ -52,7 +52,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Stamp:
-    """What the service's TLS depends on."""
+    """The content of the files that the service's TLS depends on."""
 
     authorities: bytes
     revoked: bytes
@@ -191,7 +191,7 @@ class EnrolmentService:
         return [(folder / name).stat().st_mtime_ns for name in names if (folder / name).exists()]
 
     def _prepared(self) -> _Stamp:
-        """See to it that the service's own certificate and the lists are good for a while."""
+        """Renew the service's own certificate and the lists, unless they are good for a while."""
         folder = self._authority.folder
         if files.lists_are_behind(folder, files.read_index(folder)):
             self._authority.revoke()

@@ -27,7 +27,7 @@ _PART = re.compile(r"[A-Za-z0-9_-]+")
 
 @dataclass(frozen=True, slots=True)
 class EnrolmentToken:
-    """What its text says.
+    """The content of an enrolment token.
 
     Attributes:
         name: who is to be enrolled.

@@ -32,7 +32,7 @@ class AccessFileError(ValueError):
 
 
 def hold(faults: Iterable[AccessFileError]) -> None:
-    """See to it that there are none.
+    """Raise all faults as one error, if there are any.
 
     Raises:
         AccessFileError: the first, with all others.

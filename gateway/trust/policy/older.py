@@ -28,7 +28,7 @@ LISTS = (PUBLISH, SUBSCRIBE, DELIVER, CONCEAL)
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What one section allows: topic filters, in which %u is the user and %c the client id.
+    """The rules of one section: topic filters, in which %u is the user and %c the client id.
 
     Attributes:
         publish: topics that may be published to.
@@ -57,7 +57,7 @@ class Rules:
         return self.subscribe if self.deliver is None else self.deliver
 
     def rules(self, who: str, place: str) -> Iterator[Rule]:
-        """The same, one by one.
+        """Give the rules one by one.
 
         Args:
             who: they are for; see `Rule`.
@@ -91,7 +91,7 @@ class AccessPolicy:
     users: Mapping[str, Rules] = field(default_factory=dict)
 
     def told(self, file: str = "", default_roles: frozenset[str] = NO_ROLES) -> PolicyRules:
-        """The same as rules of principals and roles.
+        """Return the policy as rules of principals and roles.
 
         Args:
             file: where it stands.

@@ -64,7 +64,7 @@ class OriginRules:
         return self._verdict(origin, topic)[0]
 
     def may_speak(self, origin: str, topic: str) -> bool:
-        """Whether a message may be retained, and be taken by a sensor that listens to its topic.
+        """Return whether a message may be retained, and be taken by a sensor that listens to it.
 
         Args:
             origin: the gateway that it came into the tree by.
@@ -113,7 +113,7 @@ class OriginRules:
 
 @dataclass(frozen=True, slots=True)
 class Voice:
-    """What one gateway may do with what it publishes.
+    """The rights of one gateway over what it publishes.
 
     Attributes:
         origin: its id.
@@ -125,11 +125,11 @@ class Voice:
     rules: OriginRules
 
     def may_command(self, topic: str) -> bool:
-        """See `OriginRules.may_command`."""
+        """Return whether the gateway may command: see `OriginRules.may_command`."""
         return self.rules.may_command(self.origin, topic)
 
     def may_speak(self, topic: str) -> bool:
-        """See `OriginRules.may_speak`."""
+        """Return whether the gateway may speak: see `OriginRules.may_speak`."""
         return self.rules.may_speak(self.origin, topic)
 
 

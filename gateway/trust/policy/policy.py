@@ -30,7 +30,7 @@ _Key = tuple[Principal, str]
 
 @dataclass(frozen=True, slots=True)
 class PolicyRules:
-    """What a policy says.
+    """The content of a policy.
 
     Attributes:
         roles: by name, built-in ones among them.

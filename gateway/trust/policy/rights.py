@@ -32,7 +32,7 @@ _Filled = tuple[str, Rule]
 
 
 class Rights:
-    """What one principal may do at one gateway.
+    """The rights of one principal at one gateway.
 
     Args:
         rules: that are for it there, in the order in which they are asked.

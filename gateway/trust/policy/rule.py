@@ -76,7 +76,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the policy says of an action.
+    """The policy's decision on an action.
 
     Attributes:
         is_allowed: whether it may be done.
@@ -91,7 +91,7 @@ class Decision:
 
     @property
     def is_public(self) -> bool:
-        """Whether it may be done because anybody may, and for no other reason."""
+        """Return whether it may be done because anybody may, and for no other reason."""
         return self.is_allowed and self.rule is not None and self.rule.place == PUBLIC
 
     def __bool__(self) -> bool:

@@ -32,7 +32,7 @@ class RuleError(ValueError):
 
 
 def is_readable(topic_or_filter: str) -> bool:
-    """Whether a rule can open it for reading: ``$SYS`` and what does not start with ``$``."""
+    """Return whether a rule can open it for reading: ``$SYS`` and what starts with no ``$``."""
     return topic_or_filter[:1] != "$" or topic_or_filter.partition("/")[0] == "$SYS"
 
 

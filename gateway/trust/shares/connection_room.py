@@ -17,7 +17,7 @@ Connection = TypeVar("Connection")
 
 
 class Standing(IntEnum):
-    """How far a connection has come; it goes no step back."""
+    """The progress of a connection; it goes no step back."""
 
     SILENT = 0
     ASKING = 1

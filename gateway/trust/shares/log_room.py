@@ -17,7 +17,7 @@ SHARED_BYTES: Final = 128 * 1024
 
 
 class Socket(Protocol):
-    """Where a sender's bytes come from."""
+    """The socket that a sender's bytes come from."""
 
     def stall(self) -> None:
         """Read no more."""
@@ -27,11 +27,11 @@ class Socket(Protocol):
 
 
 class Sender(Protocol):
-    """Who brought a message."""
+    """The connection that brought a message."""
 
     @property
     def owner(self) -> Hashable:
-        """Whose client it is."""
+        """Return the user whose client it is."""
 
     @property
     def channel(self) -> Socket:
@@ -39,7 +39,7 @@ class Sender(Protocol):
 
 
 class LogRoom:
-    """What waits, and who waits with it.
+    """The room for messages that wait for the log, and the senders that wait with them.
 
     Args:
         limit_bytes: with more, nobody who brings anything is read from until half of it is left.

@@ -10,7 +10,7 @@ from collections import Counter
 
 
 class OriginTopics:
-    """Whose messages are retained, by the gateway that accepted them.
+    """An account of retained messages, by the gateway that accepted them.
 
     Args:
         most: messages of each gateway.

@@ -49,7 +49,7 @@ class PasswordChecks:
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """Return how many checks wait."""
         return len(self._waiting)
 
     async def run(

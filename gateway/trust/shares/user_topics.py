@@ -11,7 +11,7 @@ from collections.abc import Hashable
 
 
 class UserTopics:
-    """Who has retained what, or deleted it.
+    """An account of the topics on which each user has retained or deleted a message.
 
     Args:
         what: they are, for who is refused.
@@ -30,7 +30,7 @@ class UserTopics:
         self._bytes: Counter[Hashable] = Counter()
 
     def why_full(self, owner: Hashable, topic: str, size_bytes: int) -> str:
-        """Why a user may not have one more; empty if it may.
+        """Return why a user may not have one more; empty if it may.
 
         Args:
             owner: who publishes it.
@@ -49,7 +49,7 @@ class UserTopics:
         return ""
 
     def keep(self, owner: Hashable | None, topic: str, size_bytes: int) -> None:
-        """What is on a topic is this user's from now on; nobody's with None."""
+        """Count the topic for this user from now on; for nobody with None."""
         self.release(topic)
         if owner is not None:
             self._held[topic] = (owner, size_bytes)

@@ -27,7 +27,7 @@ COUNTED_S: Final = 0.0001
 
 
 class UserTurns:
-    """Whose turn it is.
+    """A round in which users take turns.
 
     Attributes:
         part_s: how long packets of one user are handled in a round.
@@ -79,7 +79,7 @@ class UserTurns:
 
     @property
     def are_shared(self) -> bool:
-        """Whether several users have been there a moment ago."""
+        """Return whether several users have been there a moment ago."""
         return self.part_s == SMALL_PART_S
 
     def hold(self, users: Iterable[Hashable]) -> None:

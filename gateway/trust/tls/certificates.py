@@ -29,7 +29,7 @@ class CertificateError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PeerCertificate:
-    """What a client proved with its certificate.
+    """The identity that a client proved with its certificate.
 
     Attributes:
         name: the user name.

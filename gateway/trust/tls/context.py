@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class ClientCertificate(enum.Enum):
-    """Whether clients show a certificate."""
+    """A rule for whether clients show a certificate."""
 
     NONE = "none"
     OPTIONAL = "optional"
@@ -45,7 +45,7 @@ class ClientCertificate(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Where a listener's certificates are, all in PEM.
+    """The files of a listener's certificates, all in PEM.
 
     Attributes:
         certificate: the server's, followed by those between it and its authority.

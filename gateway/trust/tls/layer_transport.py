@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 
 class Layer(Protocol):
-    """What a `LayerTransport` needs of its layer."""
+    """A layer, as its `LayerTransport` uses it."""
 
     carried: asyncio.Protocol
 
@@ -23,7 +23,7 @@ class Layer(Protocol):
 
 
 class LayerTransport(asyncio.Transport):
-    """What the carried protocol writes to.
+    """The transport that a layer gives the protocol which it carries.
 
     Args:
         below: the transport of the layer.
@@ -54,7 +54,7 @@ class LayerTransport(asyncio.Transport):
         return self._layer.carried
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When the carried protocol is told to pause."""
+        """Set when the carried protocol is told to pause."""
         self.below.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:

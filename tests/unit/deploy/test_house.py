@@ -187,6 +187,34 @@ def test_a_name_stands_for_one_class_or_one_alias_of_a_type_unless_it_is_private
     ]
 
 
+@pytest.mark.parametrize(
+    ("docstring", "is_question"),
+    [
+        ("What waits.", True),
+        ("Whether it waits; see `wait`.", True),
+        ("See `Part`.", True),
+        ("When, if ever.", True),
+        ("Return what waits.", False),
+        ("Seed the draw.", False),
+        ("", False),
+    ],
+)
+def test_a_docstring_of_a_class_or_function_begins_with_no_question(
+    docstring: str, is_question: bool
+) -> None:
+    written = (
+        f'class Any:\n    """{docstring}"""\n    async def do(self):\n        """{docstring}"""\n'
+    )
+
+    measured = measure(dtls__a=f'"""What a module is about."""\n{written}')
+
+    expected = [
+        ("dtls/a.py:3", f"Any: {docstring}"),
+        ("dtls/a.py:5", f"do: {docstring}"),
+    ]
+    assert found(measured, house.QUESTIONS) == (expected if is_question else [])
+
+
 def test_a_number_may_stand_at_its_limit_and_not_above() -> None:
     measured = measure(dtls__a="class A: ...\nx = 1\n" * 101, gateway__a="")
     at = (house.LONG_MODULES, "dtls")

@@ -63,7 +63,7 @@ class Plot:
 
     @property
     def bottom(self) -> float:
-        """Where the axis of time runs."""
+        """Return the height of the axis of time."""
         return self.height - BOTTOM
 
     def y(self, high: float, low: float = 0.0) -> Scale:

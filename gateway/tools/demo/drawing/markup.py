@@ -65,7 +65,7 @@ def label(text: str, x: float, y: float, *, anchor: str = "start", class_: str =
 
 
 def written(root: Element) -> str:
-    """As text, for a page."""
+    """Return the element as text, for a page."""
     return tostring(root, encoding="unicode")
 
 
