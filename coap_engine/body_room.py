@@ -16,8 +16,7 @@ from typing import Final, Protocol
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer
-from coap_engine.share import Share
-from coap_engine.share_refusal import ShareRefusal
+from coap_engine.share import Share, ShareRefusal
 
 IDLE_S: Final = 10.0
 """Of what nothing came for so long the transfer is likely over: two retransmissions take less."""

@@ -7,7 +7,7 @@ from typing import Final, Generic, TypeVar
 
 from coap_engine.blocks import cache_key
 from coap_engine.message import CoapPeer, Option
-from coap_engine.share_refusal import ShareRefusal
+from coap_engine.share import ShareRefusal
 from coap_engine.shares import Shares
 
 BodyKey = tuple[Hashable, int, tuple[Option, ...]]

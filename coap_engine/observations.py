@@ -17,7 +17,7 @@ from collections.abc import Hashable
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapResponse
 from coap_engine.observation import DEFAULT_RULES, ConfirmRules, Observation, aged
-from coap_engine.share_refusal import ShareRefusal
+from coap_engine.share import ShareRefusal
 from coap_engine.shares import Shares
 from light_dataclasses import dataclass
 

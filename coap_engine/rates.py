@@ -11,7 +11,7 @@ from typing import Final
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer
-from coap_engine.share_refusal import ShareRefusal
+from coap_engine.share import ShareRefusal
 from light_dataclasses import dataclass
 
 ADMITTED: Final = 0

@@ -32,7 +32,7 @@ from coap_engine.retransmission import (
     Confirmable,
     Retransmissions,
 )
-from coap_engine.share_refusal import ShareRefusal
+from coap_engine.share import ShareRefusal
 from coap_engine.shares import Shares
 from coap_engine.uint import encode_uint
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from coap_engine import codes
-from coap_engine.message import CoapPeer
-from coap_engine.share_refusal import ShareRefusal
+from coap_engine import codes, option_numbers
+from coap_engine.message import CoapPeer, CoapResponse
+from coap_engine.uint import encode_uint
 from light_dataclasses import dataclass
 
 
@@ -38,6 +38,25 @@ class Quota:
     principal: int
     everybody: int
     retry_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRefusal:
+    """Something is not granted, and what to do about it.
+
+    Attributes:
+        code: 4.29 Too Many Requests (RFC 8516) if this host takes too much, 5.03 Service
+            Unavailable (RFC 7252, section 5.9.3.4) if all together do.
+        retry_s: when to try again, in seconds.
+
+    """
+
+    code: int
+    retry_s: int
+
+    def response(self) -> CoapResponse:
+        """Return what the peer is told: the code, with Max-Age."""
+        return CoapResponse(self.code, ((option_numbers.MAX_AGE, encode_uint(self.retry_s)),))
 
 
 class Share:

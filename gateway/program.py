@@ -3,7 +3,7 @@
 Imports make tens of thousands of objects that stay. At Python's own pace the garbage collector goes
 over them again and again meanwhile, which was a sixth of a gateway's start. So it is slowed down
 before the first import; what a gateway wants of it while it serves,
-`gateway.process.running.garbage` says.
+`gateway.process.running.freed_memory` says.
 """
 
 from __future__ import annotations

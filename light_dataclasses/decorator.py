@@ -4,8 +4,8 @@
 is imported: five to six compilations a class, most of them for methods that the process never
 calls. A gateway has hundreds of such classes, and on a Pi they were a third of its start. Here one
 method is compiled then, `__init__`. To compare and to hash are compiled when they are first called,
-and are as fast as the standard library's from then on. The others are closures over the names of
-the fields: they behave the same, and all classes share their code.
+and are as fast as the standard library's from then on. The others are closures over the class, and
+look its fields up when they are called: they behave the same, and all classes share their code.
 
 The standard library still reads the annotations. So `fields`, `replace`, `asdict`, `match`, type
 checkers and mypyc see the dataclass that they know. What none of our classes uses is refused by
@@ -18,9 +18,9 @@ from __future__ import annotations
 import dataclasses
 import operator
 import sys
+from _thread import get_ident  # as reprlib does: nothing else of threads is needed
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass
-from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 __all__ = ["dataclass"]
@@ -36,6 +36,8 @@ _ORDER = {
 }
 _NATIVE = "__mypyc_attrs__"
 """What mypyc writes into a class that it compiled: its attributes have slots already."""
+_told: set[tuple[int, int]] = set()
+"""Objects whose `__repr__` runs, each with the thread: one that contains itself has an end."""
 
 
 def light_dataclass(
@@ -76,24 +78,23 @@ def _made(cls: Class, *, eq: bool, order: bool, frozen: bool, kw_only: bool, slo
         init=False, repr=False, eq=False, kw_only=kw_only, slots=slots
     )(cls)
     fields = dataclasses.fields(made)
-    names = frozenset(one.name for one in fields)
-    if not names.issuperset(made.__match_args__):
-        strange = ", ".join(sorted(set(made.__match_args__) - names))
-        raise TypeError(f"{cls.__qualname__}.{strange}: is an InitVar; make it a field")
-    methods: dict[str, Any] = {"__repr__": _repr([one.name for one in fields if one.repr])}
+    strange = set(made.__match_args__) - {one.name for one in fields}
+    if strange:
+        told = ", ".join(sorted(strange))
+        raise TypeError(f"{cls.__qualname__}.{told}: is an InitVar; make it a field")
+    methods: dict[str, Any] = {"__repr__": _repr(made)}
     if "__init__" not in written:
         methods["__init__"] = _init(made, fields, is_frozen=frozen)
-    compared = [one.name for one in fields if one.compare]
     if eq:
-        methods["__eq__"] = _eq(made, compared)
-        methods["__hash__"] = _hash(made, fields) if frozen else None
+        methods["__eq__"] = _eq(made)
+        methods["__hash__"] = _hash(made) if frozen else None
     if order:
-        values = _values(compared)
+        values = _values(_compared(made))
         methods |= {name: _ordered(name, values, compare) for name, compare in _ORDER.items()}
     if frozen:
         methods |= {
-            "__setattr__": _refused_setattr(made, names),
-            "__delattr__": _refused_delattr(made, names),
+            "__setattr__": _refused_setattr(made),
+            "__delattr__": _refused_delattr(made),
         }
     for name in methods.keys() - written.keys():
         if methods[name] is not None:
@@ -119,17 +120,29 @@ def _values(names: Sequence[str]) -> Values:
     return lambda one: (value(one),)
 
 
-def _repr(names: Sequence[str]) -> Callable[[Any], str]:
-    @recursive_repr()
+def _compared(cls: Class) -> list[str]:
+    return [one.name for one in dataclasses.fields(cls) if one.compare]
+
+
+def _repr(cls: Class) -> Callable[[Any], str]:
     def __repr__(self: Any) -> str:  # noqa: N807  # the class's
-        told = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
+        key = id(self), get_ident()
+        if key in _told:
+            return "..."
+        _told.add(key)
+        try:
+            names = [one.name for one in dataclasses.fields(cls) if one.repr]
+            told = ", ".join([f"{name}={getattr(self, name)!r}" for name in names])
+        finally:
+            _told.discard(key)
         return f"{type(self).__qualname__}({told})"
 
     return __repr__
 
 
-def _eq(cls: Class, names: Sequence[str]) -> Callable[[Any, object], Any]:
+def _eq(cls: Class) -> Callable[[Any, object], Any]:
     def __eq__(self: Any, other: object) -> Any:  # noqa: N807
+        names = _compared(cls)
         return _compiled(
             cls,
             "__eq__(self, other)",
@@ -141,10 +154,10 @@ def _eq(cls: Class, names: Sequence[str]) -> Callable[[Any, object], Any]:
     return __eq__
 
 
-def _hash(cls: Class, fields: Sequence[Field[Any]]) -> Callable[[Any], int]:
-    names = [one.name for one in fields if (one.compare if one.hash is None else one.hash)]
-
+def _hash(cls: Class) -> Callable[[Any], int]:
     def __hash__(self: Any) -> int:  # noqa: N807
+        fields = dataclasses.fields(cls)
+        names = [one.name for one in fields if (one.compare if one.hash is None else one.hash)]
         source = f"return hash({_tuple('self', names)})"
         return int(_compiled(cls, "__hash__(self)", source)(self))
 
@@ -178,22 +191,26 @@ def _ordered(
     return ordered
 
 
-def _refused_setattr(cls: Class, names: frozenset[str]) -> Callable[[Any, str, object], None]:
+def _refused_setattr(cls: Class) -> Callable[[Any, str, object], None]:
     def __setattr__(self: Any, name: str, value: object) -> None:  # noqa: N807
-        if type(self) is cls or name in names:
+        if type(self) is cls or _is_field(cls, name):
             raise FrozenInstanceError(f"cannot assign to field {name!r}")
         super(cls, self).__setattr__(name, value)
 
     return __setattr__
 
 
-def _refused_delattr(cls: Class, names: frozenset[str]) -> Callable[[Any, str], None]:
+def _refused_delattr(cls: Class) -> Callable[[Any, str], None]:
     def __delattr__(self: Any, name: str) -> None:  # noqa: N807
-        if type(self) is cls or name in names:
+        if type(self) is cls or _is_field(cls, name):
             raise FrozenInstanceError(f"cannot delete field {name!r}")
         super(cls, self).__delattr__(name)
 
     return __delattr__
+
+
+def _is_field(cls: Class, name: str) -> bool:
+    return any(one.name == name for one in dataclasses.fields(cls))
 
 
 def _getstate(self: Any) -> list[Any]:

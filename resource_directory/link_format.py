@@ -26,9 +26,9 @@ _NAMES: Final = re.compile(f"[{re.escape(''.join(sorted(_NAME)))}]*")
 _TOKENS: Final = re.compile(f"[{re.escape(''.join(sorted(_TOKEN)))}]*")
 _SPACES: Final = re.compile(f"[{_SPACE}]*")
 _QUOTED: Final = re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+(?=")', re.DOTALL)
-# Surrogates, too: no UTF-8 has them.
-_CONTROL: Final = frozenset(map(chr, (*range(32), 127, *range(0xD800, 0xE000)))) - {"\t"}
-_NO_TARGET = _CONTROL | set('<>" \t')
+# Surrogates, too: no UTF-8 has them. As sets of characters these two would take half a megabyte.
+_CONTROL: Final = re.compile(r"[\x00-\x08\n-\x1f\x7f\ud800-\udfff]")
+_NO_TARGET: Final = re.compile(r'[\x00-\x20\x7f\ud800-\udfff<>"]')
 # RFC 6690, section 3, and RFC 8288, section 3: these count once, later ones are ignored.
 _LONGEST_USUAL: Final = 8
 # Names that need not be read character by character, which are most.
@@ -294,11 +294,11 @@ def _is_cardinal(value: str) -> bool:
 def _is_target(href: str) -> bool:
     if href.isprintable():  # most, and without going through their characters
         return not ("<" in href or ">" in href or '"' in href or " " in href)
-    return _NO_TARGET.isdisjoint(href)
+    return _NO_TARGET.search(href) is None
 
 
 def _has_control(value: str) -> bool:
-    return not value.isprintable() and not _CONTROL.isdisjoint(value)
+    return not value.isprintable() and _CONTROL.search(value) is not None
 
 
 def _skip_space(text: str, at: int) -> int:

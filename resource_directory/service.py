@@ -31,9 +31,8 @@ from resource_directory.exchange import (
 )
 from resource_directory.link_format import LinkFormatError, TooManyLinksError, WebLink
 from resource_directory.parameters import QueryParameters
-from resource_directory.payloads import ParsedPayloads
+from resource_directory.payloads import ParsedPayloads, ReadLately
 from resource_directory.query import LookupQuery
-from resource_directory.read_lately import ReadLately
 from resource_directory.registration import DEFAULT_LIFETIME_S
 from resource_directory.registry import Registry
 from resource_directory.representation import Representation

@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gateway.base.near_words import near
-from gateway.home_assistant.device_classes import DEVICE_CLASSES
-from gateway.home_assistant.units import RATIO, shown_as
+from gateway.home_assistant.vocabulary import DEVICE_CLASSES, RATIO, shown_as
 from gateway.sensors import mqtt_form
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import SensorConfigError

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.process.configuration.config import CONSOLE_PORT, ConfigError
-from gateway.process.console import contents, health
+from gateway.process.console import plain_pages
 from gateway.process.console.server import Console, WebFace
 from gateway.process.console.visitors import Visitors
 from light_dataclasses import dataclass
@@ -75,10 +75,10 @@ async def open_console(
     """
     pages: dict[str, Callable[[], Page]] = {
         "/metrics": lambda: _metrics(core, node, routed, edge, figures),
-        "/healthz": lambda: health.page(node.log),
+        "/healthz": lambda: plain_pages.health(node.log),
     }
     if web is None:
-        pages["/"] = contents.page
+        pages["/"] = plain_pages.contents
     console = Console(pages, visitors, tls, web)
     try:
         port = await _started(console, own.host, own.port)

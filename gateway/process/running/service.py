@@ -12,7 +12,7 @@ from functools import partial
 from gateway.base.printable import said
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.process.configuration.config import GatewaySettings
-from gateway.process.running import allocator, garbage, sd_notify
+from gateway.process.running import freed_memory, sd_notify
 from gateway.process.running.gateway_process import GatewayProcess
 from gateway.process.running.trial_watch import TrialWatch
 from gateway.process.state_folder import state_format
@@ -47,8 +47,8 @@ async def serve(settings: GatewaySettings, trial: TrialWatch) -> bool:
     hung_up, anew = asyncio.Event(), asyncio.Event()
     loop.add_signal_handler(signal.SIGHUP, hung_up.set)
     loop.add_signal_handler(signal.SIGUSR2, anew.set)
-    garbage.spare_the_loop()
-    allocator.keep_what_is_freed()
+    freed_memory.spare_the_loop()
+    freed_memory.keep_what_is_freed()
     renewals = Renewals(again.set)
     beside = WatchedTasks()
     beside.start("watchdog", _beat)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from gateway.base import build, exit_codes
 from gateway.base.near_words import near
+
+_NO_TERMINAL: Final = 80
+"""Characters in a line where nothing tells."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -55,6 +59,10 @@ class Parser(argparse.ArgumentParser):
         """Take ``-/-/gw-north/pump`` for a topic, and no option."""
         return None if arg_string.startswith("-/") else super()._parse_optional(arg_string)
 
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        """As argparse does, which asks `shutil` for the width: with compressors, eight modules."""
+        return argparse.HelpFormatter(self.prog, width=_columns() - 2)
+
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print its usage as well."""
         self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
@@ -71,6 +79,19 @@ class VersionAction(argparse.Action):
         """Print the version and the build, and exit."""
         sys.stdout.write(f"{parser.prog} {build.VERSION} ({build.running()})\n")
         parser.exit()
+
+
+def _columns() -> int:
+    """Return how wide the terminal is, in characters, as `shutil.get_terminal_size` tells it."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal() and int(told) > 0:
+        return int(told)
+    if sys.__stdout__ is None:
+        return _NO_TERMINAL
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or _NO_TERMINAL
+    except (ValueError, OSError):  # closed, or no terminal
+        return _NO_TERMINAL
 
 
 def _parser_of(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.ArgumentParser:

@@ -12,8 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer
 from coap_engine.rates import ADMITTED, DROPPED, REFUSED, Rates, RateShares
-from coap_engine.share import Quota, Share
-from coap_engine.share_refusal import ShareRefusal
+from coap_engine.share import Quota, Share, ShareRefusal
 from coap_engine.shares import ShareLimits, Shares
 
 QUOTA = Quota(host=3, strangers=7, principal=5, everybody=12, retry_s=300)

@@ -243,6 +243,25 @@ def test_what_none_of_ours_uses_is_refused_by_its_name() -> None:
         LIGHT(order=True, eq=False)(type("Ordered", (), {}))
 
 
+def test_one_that_contains_itself_is_told_to_an_end_and_told_again() -> None:
+    one, other = point(LIGHT)(1), point(STANDARD)(1)
+    one.z, other.z = [one], [other]
+    assert repr(one) == repr(other) == repr(one)
+    assert "..." in repr(one)
+
+
+def test_one_whose_field_cannot_be_told_can_be_told_later() -> None:
+    class Silent:
+        def __repr__(self) -> str:
+            raise LookupError
+
+    one = point(LIGHT)(Silent())
+    with pytest.raises(LookupError):
+        repr(one)
+    one.x = 1
+    assert "x=1" in repr(one)
+
+
 COMPILATIONS = """
 import builtins, dataclasses
 calls = []

@@ -1,11 +1,14 @@
-"""Payloads of registrations are read as far as links may be many."""
+"""Payloads are read as far as links may be many, and written once for who reads again."""
 
 from __future__ import annotations
 
 import pytest
 
-from resource_directory.link_format import LinkFormatError
-from resource_directory.payloads import ParsedPayloads
+from resource_directory.link_format import LinkFormatError, parse
+from resource_directory.payloads import KEPT_BYTES, KEPT_MAX, ParsedPayloads, ReadLately
+from resource_directory.registry import Registry
+
+BASE = "coap://192.0.2.1"
 
 
 def payload(links: int, link_bytes: int = 60) -> bytes:
@@ -30,3 +33,30 @@ def test_few_links_may_be_long_but_not_without_bound() -> None:
     assert payloads.links(payload(1, 128 << 10))
     with pytest.raises(LinkFormatError, match="longer than 131072 bytes"):
         payloads.links(payload(1, (128 << 10) + 2))
+
+
+def test_what_is_read_again_is_the_same_text_until_the_links_change() -> None:
+    registry, kept = Registry(), ReadLately()
+    one = registry.register("a", parse(b"</t>;rt=temperature,</h>"), 0.0, base=BASE)
+    links = kept.links(one)
+    assert links.payload == b'</t>;rt="temperature",</h>'
+    assert kept.links(one) is links
+    renewed = registry.register("a", parse(b"</t>;rt=temperature,</h>"), 1.0, base=BASE)
+    assert kept.links(renewed).payload == links.payload
+    changed = registry.register("a", parse(b"</p>"), 2.0, base=BASE)
+    assert changed.location == one.location
+    assert kept.links(changed).payload == b"</p>"
+    assert kept.links(changed).etag != links.etag
+    assert len(kept) == 1
+
+
+def test_few_are_kept_and_none_that_is_long() -> None:
+    registry, kept = Registry(), ReadLately()
+    for number in range(3 * KEPT_MAX):
+        one = registry.register(f"e{number}", parse(b"</t>"), 0.0, base=BASE)
+        assert kept.links(one).payload == b"</t>"
+        assert len(kept) <= KEPT_MAX
+    before = len(kept)
+    links = parse(b"</" + b"x" * KEPT_BYTES + b">", max_bytes=2 * KEPT_BYTES)
+    kept.links(registry.register("long", links, 0.0, base=BASE))
+    assert len(kept) == before

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 from home_assistant_rules import check
 
-from gateway.home_assistant import device_classes, units
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.home_assistant.section import HomeAssistantSection
-from gateway.home_assistant.units import _KNOWN
+from gateway.home_assistant.vocabulary import _KNOWN, DEVICE_CLASSES
 from gateway.process.configuration.config import ConfigError
 from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
 from gateway.sensors.mqtt_form import MqttForm
@@ -319,6 +318,6 @@ def test_it_is_off_unless_it_is_asked_for() -> None:
 
 
 def test_each_class_that_a_gateway_tells_by_itself_is_one_of_home_assistants() -> None:
-    told = {shown.device_class for shown in units._KNOWN.values()} - {None}
-    assert told <= device_classes.DEVICE_CLASSES["sensor"]
-    assert told <= device_classes.DEVICE_CLASSES["number"]
+    told = {shown.device_class for shown in _KNOWN.values()} - {None}
+    assert told <= DEVICE_CLASSES["sensor"]
+    assert told <= DEVICE_CLASSES["number"]

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gateway.base.duration_histogram import BOUNDS_S, DurationHistogram
 from gateway.broker.limits import RANGES, Limits
 from gateway.process.configuration import config
-from gateway.process.console import health, server
+from gateway.process.console import plain_pages, server
 from gateway.process.console.exchange import HEAD_BYTES_MAX, LINES_MAX, HttpExchange
 from gateway.process.console.exposition import CONTENT_TYPE, by_label, gauge, histogram, render
 from gateway.process.console.pages import Page, RequestError, plain
@@ -366,7 +366,7 @@ class TestGateway:
             answer = await ask(console_port(tmp_path), asked)
         log.failure = "No space left on device"
         assert answer.endswith(b"log: No space left on device\n")
-        assert health.page(log).status is HTTPStatus.SERVICE_UNAVAILABLE
+        assert plain_pages.health(log).status is HTTPStatus.SERVICE_UNAVAILABLE
 
     async def test_the_first_page_names_all_others(
         self, process: GatewayProcess, tmp_path: Path

@@ -15,7 +15,7 @@ import pytest
 
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.process.config_trials.judge import ConfigJudge
-from gateway.process.running import allocator, garbage, service
+from gateway.process.running import freed_memory, service
 from gateway.process.running.trial_watch import TrialWatch
 from gateway.process.state_folder.life import Renewals
 
@@ -73,8 +73,8 @@ async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_i
     monkeypatch.setattr(Process, "lives", [], raising=False)
     monkeypatch.setattr(service, "GatewayProcess", Process)
     # These would last in the process of the test.
-    monkeypatch.setattr(garbage, "spare_the_loop", lambda: None)
-    monkeypatch.setattr(allocator, "keep_what_is_freed", lambda: None)
+    monkeypatch.setattr(freed_memory, "spare_the_loop", lambda: None)
+    monkeypatch.setattr(freed_memory, "keep_what_is_freed", lambda: None)
     monkeypatch.setattr(service, "PRIVATE", 0o027)
     settings: Any = SimpleNamespace(
         gateway=SimpleNamespace(state_dir=tmp_path / "state"),

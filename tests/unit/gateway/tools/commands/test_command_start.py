@@ -60,6 +60,7 @@ UNUSED = {  # by a gateway of the plain configuration
     "gateway.tools.demo": "hedgerow demo",
     "gateway.backups.making": "hedgerow backup",
     "tarfile": "hedgerow backup",
+    "shutil": "a command that copies files",
     "cloud_ingest.collector": "hedgerow collector",
     "confluent_kafka": "hedgerow collector",
     "zeroconf": "coap.dns_sd",
