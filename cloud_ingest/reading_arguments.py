@@ -70,3 +70,19 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
         metavar="DIR|URI",
         help="where the job writes its tables (default: tables)",
     )
+    parser.add_argument(
+        "--storage",
+        type=_pair,
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the object store, as the job has it; again for each more. Secrets come "
+        "from the environment (AWS_SECRET_ACCESS_KEY and the like)",
+    )
+
+
+def _pair(given: str) -> tuple[str, str]:
+    key, equals, value = given.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{given!r} is not KEY=VALUE")
+    return key, value

@@ -80,7 +80,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
         or an address in use.
 
     """
-    lake = Lake(options.tables)
+    lake = Lake(options.tables, dict(options.storage))
     try:
         if options.export is not None:
             lake.check()

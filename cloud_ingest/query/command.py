@@ -35,7 +35,7 @@ def run_with(options: argparse.Namespace, program: str) -> int:
 
     """
     try:
-        lake = Lake(options.tables)
+        lake = Lake(options.tables, dict(options.storage))
         lake.check()
         connection = connect(lake)
         try:

@@ -43,7 +43,7 @@ class RetainedDisk(Disk):
 
 
 class RetainedStore:
-    """The retained messages of one life: a `tree_handler.retained.sync.Store`.
+    """The retained messages of one life: a `tree_handler.retained.sync_state.RetainedSource`.
 
     Args:
         disk: where their content is.

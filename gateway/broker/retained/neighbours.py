@@ -18,7 +18,9 @@ from tree_handler.retained.versions import RetainedVersions
 
 
 class SharedRetention:
-    """The retained messages that gateways keep alike: a `tree_handler.retained.sync.Store`.
+    """The retained messages that gateways keep alike.
+
+    A `tree_handler.retained.sync_state.RetainedSource`.
 
     Args:
         retention: keeps them.
@@ -80,7 +82,7 @@ class SharedRetention:
         return self._retention.may_speak(retained.version.origin, retained.topic)
 
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:
-        """Take what a neighbour told; see `tree_handler.retained.sync.Store`."""
+        """Take what a neighbour told; see `tree_handler.retained.sync_state.RetainedSource`."""
         topic, retention = retained.topic, self._retention
         now = retention.now()
         if self._durability.is_refused:
@@ -112,7 +114,10 @@ class SharedRetention:
         return True
 
     def announce(self, topic: str, now: float) -> None:
-        """Give subscribers what they were not given; see `tree_handler.retained.sync.Store`."""
+        """Give subscribers what they were not given.
+
+        See `tree_handler.retained.sync_state.RetainedSource`.
+        """
         version = self._retention.take_put_off(topic)
         told = None if version is None else self.told(topic, now)
         if told is None or told.version != version:

@@ -41,15 +41,13 @@ def test_the_role_meets_the_production_profile_of_ansible_lint(tmp_path: Path) -
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("playbook", "inventory"),
-    [("site.yml", "inventory/example.yml"), ("cloud.yml", "inventory/cloud.example.yml")],
-)
-def test_the_playbook_parses_with_the_example_inventory(
-    tmp_path: Path, playbook: str, inventory: str
-) -> None:
-    given = ("--syntax-check", "-i", inventory, playbook)
-    done = run_module("ansible", "playbook", *given, home=tmp_path)
+def test_all_playbooks_parse_with_the_example_inventories(tmp_path: Path) -> None:
+    inventories = ("-i", "inventory/example.yml", "-i", "inventory/cloud.example.yml")
+    playbooks = sorted(file.name for file in ANSIBLE.glob("*.yml"))
+    assert {"site.yml", "rotate_keys.yml", "cloud.yml"} <= {*playbooks}
+    done = run_module(
+        "ansible", "playbook", "--syntax-check", *inventories, *playbooks, home=tmp_path
+    )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
