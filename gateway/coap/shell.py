@@ -65,7 +65,7 @@ class EngineShell:
         self._closed = False
 
     def sends_by(self, kind: type, send: Callable[[bytes, Any], None]) -> None:
-        """Send by this what is for peers whose address is of a kind; it takes datagram and address."""
+        """Send what is for peers whose address is of a kind by this, with that address."""
         self._senders[kind] = send
 
     def answer_by(self, answers: RequestAnswers) -> None:

@@ -14,8 +14,9 @@ from aiocoap.numbers.codes import Code
 
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
-from gateway.coap.at_hand import ImmediateResponder
+from gateway.coap.at_hand import ImmediateResponder, KeptResponse
 from gateway.coap.peers import udp_peer
+from gateway.coap.sensors.answers import KEPT_MAX
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.sensors.sampler import Sampler
@@ -168,6 +169,26 @@ async def test_a_new_reading_takes_the_place_of_the_last_one() -> None:
     roof.thermometer.value, roof.now = 22.5, roof.now + 30.0
     async with roof.read():
         assert value(roof.ask(get("/sensors/roof"))) == 22.5
+
+
+async def test_what_was_answered_before_a_new_reading_is_right_no_more() -> None:
+    roof = Roof()
+    async with roof.read():
+        before = roof.ask(get("/sensors/roof"))
+        assert isinstance(before, KeptResponse)
+        assert before.until > roof.now
+        roof.sensors.answers.changed("roof")
+        assert before.until < roof.now
+
+
+async def test_what_is_kept_no_more_for_want_of_room_is_right_no_more() -> None:
+    roof = Roof()
+    async with roof.read():
+        first = roof.ask(get("/sensors/roof"))
+        for number in range(KEPT_MAX):
+            roof.ask(get("/sensors/roof", (ETAG, b"%08d" % number)))
+        assert isinstance(first, KeptResponse)
+        assert first.until < roof.now
 
 
 async def test_a_new_reading_is_told_to_all_who_observe_it() -> None:
