@@ -17,7 +17,7 @@ from coap_engine.exchange import ServedExchange
 from coap_engine.finished_bodies import FinishedBodies
 from coap_engine.freshness import Freshness
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
-from coap_engine.message import Asked, CoapEvent, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import Asked, CoapEvent, CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.observations import Observations
 from coap_engine.outbox import DatagramOutbox
 from coap_engine.own_requests import OwnRequests
@@ -214,7 +214,7 @@ class Engine:
         self, message: CoapMessage, size_bytes: int, peer: CoapPeer, now: float
     ) -> None:
         code, is_confirmable = message.code, message.type == CON
-        queue = self._recent.of(peer, code)
+        queue = self._recent.queues[peer.principal is None, code in _OBSERVABLE]
         recent = queue.find(peer, message.message_id, now)
         if recent is not None:
             self.counters.repeated += 1
@@ -227,6 +227,10 @@ class Engine:
         exchange = ServedExchange(self._exchanges, peer, message, size_bytes, recent)
         exchange.acknowledge_at = now + self._limits.acknowledge_s
         exchange.answer_by = now + self._limits.answer_s
+        if exchange.is_plain:
+            if self._may_act(exchange, now):
+                self._hand_out(exchange, message.options, now)
+            return
         try:
             options = read_options(message.options)
         except RefusedOptionError as error:
@@ -242,38 +246,54 @@ class Engine:
         peer, code = exchange.peer, exchange.code
         if options.echo is not None:
             self.freshness.check(peer, options.echo, now)
-        is_observable = code in _OBSERVABLE
-        if (
-            not is_observable
-            and self.freshness.is_needed_to_act(peer, code, now)
-            and not is_protected(exchange.options)
-        ):
-            self._served.answer(exchange, self.freshness.challenge(peer, now), now)
+        if not self._may_act(exchange, now):
             return
-        if not options.is_plain:  # else it names no block, so no body is to be put together
-            again = self._finished_bodies.again(peer, code, exchange.options, exchange.body)
-            if again is not None:
-                exchange.block1 = again.block1
-                self._served.answer(exchange, again.response, now)
-                return
-            answer = self._blocks(exchange, now)
-            if answer is not None:
-                self._served.answer(exchange, answer, now, is_cut=True)
-                return
+        again = self._finished_bodies.again(peer, code, exchange.options, exchange.body)
+        if again is not None:
+            exchange.block1 = again.block1
+            self._served.answer(exchange, again.response, now)
+            return
+        answer = self._blocks(exchange, now)
+        if answer is not None:
+            self._served.answer(exchange, answer, now, is_cut=True)
+            return
+        is_observable = code in _OBSERVABLE
         if options.deregisters and is_observable:
             self._served.deregister(peer, exchange.token)
-        refusal = self._served.begin(exchange, now, registers=options.registers and is_observable)
+        registers = options.registers and is_observable
+        self._hand_out(exchange, options.passed, now, options.route, registers=registers)
+
+    def _may_act(self, exchange: ServedExchange, now: float) -> bool:
+        """Return whether a request may change something now; if not, it is asked for an Echo."""
+        peer, code = exchange.peer, exchange.code
+        if (
+            code in _OBSERVABLE
+            or not self.freshness.is_needed_to_act(peer, code, now)
+            or is_protected(exchange.options)
+        ):
+            return True
+        self._served.answer(exchange, self.freshness.challenge(peer, now), now)
+        return False
+
+    def _hand_out(
+        self,
+        exchange: ServedExchange,
+        passed: tuple[Option, ...],
+        now: float,
+        route: tuple[Option, ...] = (),
+        *,
+        registers: bool = False,
+    ) -> None:
+        """Have a request answered above, if there is room for one more."""
+        refusal = self._served.begin(exchange, now, registers=registers)
         if refusal is not None:
             exchange.note_answer(refusal.response(), now)
             self._served.answer(exchange, refusal.response(), now)
             return
+        peer = exchange.peer
+        is_fresh = peer.is_address_proven or self.freshness.is_proven(peer, now)
         request = CoapRequest(
-            code,
-            options.passed,
-            exchange.body,
-            exchange.observes,
-            self.freshness.is_proven(peer, now),
-            options.route,
+            exchange.code, passed, exchange.body, exchange.observes, is_fresh, route
         )
         self._events.append(Asked(exchange.number, peer, request))
 

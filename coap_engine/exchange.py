@@ -6,6 +6,7 @@ from coap_engine.codec import CON, CoapMessage
 from coap_engine.finished_bodies import FinishedBody
 from coap_engine.message import CoapPeer, CoapResponse
 from coap_engine.recent_requests import RecentRequest
+from coap_engine.request_options import are_plain
 
 
 class ServedExchange:
@@ -25,6 +26,7 @@ class ServedExchange:
         token: of the request.
         code: its method.
         options: as they came.
+        is_plain: none of them is for the engine.
         body: of the request, whole.
         block1: what the answer says as Block1; None for nothing.
         finished: where it is remembered that the body's last block has come; None for nowhere.
@@ -47,6 +49,7 @@ class ServedExchange:
         "is_acknowledged",
         "is_answered",
         "is_confirmable",
+        "is_plain",
         "message_id",
         "number",
         "observes",
@@ -71,6 +74,7 @@ class ServedExchange:
         self.code = message.code
         self.token = message.token
         self.options = message.options
+        self.is_plain = are_plain(message.options)
         self.body = message.payload
         self.recent = recent
         self.message_id = message.message_id

@@ -60,12 +60,6 @@ class _Bucket:
         self.at = now
         self.told_at = -_SECOND
 
-    def has_one(self, rate: float, now: float) -> bool:
-        """Return whether there is one more to take, with what has come back since."""
-        self.left = min(max(rate, 1.0), self.left + (now - self.at) * rate)
-        self.at = now
-        return self.left >= 1.0
-
 
 class _Buckets:
     """A bucket for each of many hosts, and one for all hosts beyond them.
@@ -149,13 +143,13 @@ class RateShares:
         if peer.is_address_proven:
             return self._admit_known(self._here, rates.here, now)
         bucket = self._hosts.of(peer.host, now)
-        if not bucket.has_one(rates.host, now):
+        if not _has_one(bucket, rates.host, now):
             return self._refuse_host(bucket, now)
         everybody = self._strangers
-        if not everybody.has_one(rates.strangers, now):
+        if not _has_one(everybody, rates.strangers, now):
             self.refused_full += 1
             self._refusal = self._full
-            if not self._told.has_one(self._told_rate, now):
+            if not _has_one(self._told, self._told_rate, now):
                 return DROPPED
             self._told.left -= 1.0
             return _tell(bucket, now)
@@ -168,7 +162,7 @@ class RateShares:
         return self._refusal
 
     def _admit_known(self, bucket: _Bucket, rate: float, now: float) -> int:
-        if bucket.has_one(rate, now):
+        if _has_one(bucket, rate, now):
             bucket.left -= 1.0
             return ADMITTED
         return self._refuse_host(bucket, now)
@@ -177,6 +171,13 @@ class RateShares:
         self.refused_host += 1
         self._refusal = self._too_many
         return _tell(bucket, now)
+
+
+def _has_one(bucket: _Bucket, rate: float, now: float) -> bool:
+    """Return whether there is one more to take, with what has come back since."""
+    bucket.left = min(max(rate, 1.0), bucket.left + (now - bucket.at) * rate)
+    bucket.at = now
+    return bucket.left >= 1.0
 
 
 def _tell(bucket: _Bucket, now: float) -> int:

@@ -19,7 +19,6 @@ from collections import deque
 from collections.abc import Hashable
 from typing import Final
 
-from coap_engine.codes import FETCH, GET
 from coap_engine.message import CoapPeer
 from coap_engine.retransmission import EXCHANGE_LIFETIME_S, NON_LIFETIME_S
 from light_dataclasses import dataclass
@@ -206,39 +205,33 @@ class RecentRequests:
     Args:
         limits: see `RecentLimits`.
 
+    Attributes:
+        queues: those among which a request is remembered, by whether a stranger sent it and whether
+            it only reads (GET and FETCH).
+
     """
 
     def __init__(self, limits: RecentLimits = DEFAULT_LIMITS) -> None:
-        of_strangers, of_principals = limits.of_strangers, limits.of_principals
-        self._strangers = RecentQueue(of_strangers, limits)
-        self._principals = RecentQueue(of_principals, limits)
-        self._strangers_reads = RecentQueue(of_strangers, limits)
-        self._principals_reads = RecentQueue(of_principals, limits)
-        self._queues = (
-            self._strangers,
-            self._principals,
-            self._strangers_reads,
-            self._principals_reads,
-        )
+        self.queues = {
+            (is_stranger, is_read): RecentQueue(
+                limits.of_strangers if is_stranger else limits.of_principals, limits
+            )
+            for is_stranger in (False, True)
+            for is_read in (False, True)
+        }
 
     def __len__(self) -> int:
-        return sum([queue.remembered for queue in self._queues])
-
-    def of(self, peer: CoapPeer, code: int) -> RecentQueue:
-        """Return those among which a peer's requests with a method are remembered."""
-        if code in (GET, FETCH):
-            return self._strangers_reads if peer.principal is None else self._principals_reads
-        return self._strangers if peer.principal is None else self._principals
+        return sum([queue.remembered for queue in self.queues.values()])
 
     def forget_peer(self, peer: CoapPeer) -> None:
         """Forget what a peer has asked: its session is gone."""
-        for queue in self._queues:
+        for queue in self.queues.values():
             queue.forget_peer(peer)
 
     def next_timer(self) -> float | None:
         """Return when some may be forgotten, which is in no hurry; None if there are none."""
         due: float | None = None
-        for queue in self._queues:
+        for queue in self.queues.values():
             expiry = queue.next_expiry()
             if expiry is not None and (due is None or expiry < due):
                 due = expiry
@@ -246,5 +239,5 @@ class RecentRequests:
 
     def handle_timer(self, now: float) -> None:
         """Forget those that can't be repeated any more."""
-        for queue in self._queues:
+        for queue in self.queues.values():
             queue.prune(now)

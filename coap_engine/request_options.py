@@ -55,7 +55,6 @@ class RequestOptions:
 
     Attributes:
         passed: those of the resource.
-        is_plain: they are all, and each of them is a Uri-Path or a Uri-Query.
         registers: Observe 0.
         deregisters: Observe 1.
         echo: of RFC 9175; None if there is none.
@@ -64,7 +63,7 @@ class RequestOptions:
 
     """
 
-    __slots__ = ("deregisters", "echo", "is_plain", "passed", "registers", "route", "suppressed")
+    __slots__ = ("deregisters", "echo", "passed", "registers", "route", "suppressed")
 
     def __init__(
         self,
@@ -76,12 +75,19 @@ class RequestOptions:
         route: tuple[Option, ...] = (),
     ) -> None:
         self.passed = passed
-        self.is_plain = False
         self.registers = registers
         self.deregisters = deregisters
         self.echo = echo
         self.suppressed = suppressed
         self.route = route
+
+
+def are_plain(options: tuple[Option, ...]) -> bool:
+    """Return whether all options of a request are for its resource: they only say which it is."""
+    for number, value in options:
+        if number not in _PLAIN or len(value) > _PATH_BYTES_MAX:
+            return False
+    return True
 
 
 def read_options(options: tuple[Option, ...]) -> RequestOptions:
@@ -95,24 +101,6 @@ def read_options(options: tuple[Option, ...]) -> RequestOptions:
             zero (4.00; RFC 8768).
 
     """
-    for number, value in options:
-        if number not in _PLAIN or len(value) > _PATH_BYTES_MAX:
-            return _sorted(options)
-    plain = RequestOptions(options)
-    plain.is_plain = True
-    return plain
-
-
-def is_protected(options: tuple[Option, ...]) -> bool:
-    """Return whether a message is protected by OSCORE (RFC 8613).
-
-    Whoever opens a request sees whether it was sent before, and only who holds the key protects an
-    answer: neither waits for an Echo.
-    """
-    return any(number == option_numbers.OSCORE for number, _ in options)
-
-
-def _sorted(options: tuple[Option, ...]) -> RequestOptions:
     passed: list[Option] = []
     route: list[Option] = []
     own: dict[int, bytes] = {}
@@ -142,6 +130,15 @@ def _sorted(options: tuple[Option, ...]) -> RequestOptions:
         decode_uint(own.get(option_numbers.NO_RESPONSE, b"")),
         tuple(route),
     )
+
+
+def is_protected(options: tuple[Option, ...]) -> bool:
+    """Return whether a message is protected by OSCORE (RFC 8613).
+
+    Whoever opens a request sees whether it was sent before, and only who holds the key protects an
+    answer: neither waits for an Echo.
+    """
+    return any(number == option_numbers.OSCORE for number, _ in options)
 
 
 def _is_understood(number: int, value: bytes, is_repeated: bool) -> bool:

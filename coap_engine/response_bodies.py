@@ -46,18 +46,23 @@ class ResponseBodies:
         shares: bytes kept are taken from ``shares.held_bytes``.
         limits: see `BodyLimits`.
 
+    Attributes:
+        block_bytes: how long a block is at most.
+        bodies: what is kept, to be looked at only.
+
     """
 
     def __init__(self, shares: Shares, limits: BodyLimits = DEFAULT_LIMITS) -> None:
+        self.block_bytes = 16 << limits.size_exponent
+        self.bodies: HeldBodies[_Kept] = HeldBodies(shares, limits.kept_s)
         self._limits = limits
-        self._bodies: HeldBodies[_Kept] = HeldBodies(shares, limits.kept_s)
         # What is cut again for each block is most often the body that was cut last.
         self._tagged = (b"", _tag(b""))
 
     @property
     def kept(self) -> int:
         """Return how many bodies are kept."""
-        return len(self._bodies)
+        return len(self.bodies)
 
     def following(
         self, peer: CoapPeer, code: int, options: tuple[Option, ...], payload: bytes, now: float
@@ -87,7 +92,7 @@ class ResponseBodies:
             return CoapResponse(error.code)
         if block.number == 0:
             return None
-        held = self._bodies.get(body_key(peer, code, options))
+        held = self.bodies.get(body_key(peer, code, options))
         if held is None or (payload and held.content.request_tag != _tag(payload)):
             # A FETCH of a body in blocks is asked on without the body, which is gone by now.
             if code == codes.GET or (code == codes.FETCH and payload):
@@ -96,9 +101,9 @@ class ResponseBodies:
         answer = self._slice(held.content.response, block, options)
         is_last = block.offset + block.size_bytes >= len(held.content.response.payload)
         if is_last and code == codes.GET:
-            self._bodies.drop(held)
+            self.bodies.drop(held)
         else:
-            self._bodies.touch(held, now)
+            self.bodies.touch(held, now)
         return answer
 
     def cut(
@@ -128,8 +133,8 @@ class ResponseBodies:
         """
         value = value_of(options, option_numbers.BLOCK2)
         size_bytes = len(response.payload)
-        if value is None and size_bytes <= 16 << self._limits.size_exponent:
-            if self._bodies.by_key:
+        if value is None and size_bytes <= self.block_bytes:
+            if self.bodies.by_key:
                 self._replace(peer, code, options, response)
             return response
         if size_bytes > self._limits.body_bytes:
@@ -157,15 +162,15 @@ class ResponseBodies:
 
     def forget_peer(self, peer: CoapPeer) -> None:
         """Forget what is kept for a peer: its session is gone."""
-        self._bodies.forget_peer(peer)
+        self.bodies.forget_peer(peer)
 
     def next_timer(self) -> float | None:
         """Return when `handle_timer` is due; None while there is nothing to wait for."""
-        return self._bodies.next_timer()
+        return self.bodies.next_timer()
 
     def handle_timer(self, now: float) -> None:
         """Forget bodies that nobody asked for since."""
-        self._bodies.handle_timer(now)
+        self.bodies.handle_timer(now)
 
     def _asked(self, value: bytes) -> Block:
         """The block asked for; if it is larger than ours, the one of our size at its place."""
@@ -205,16 +210,16 @@ class ResponseBodies:
     ) -> None:
         """Keep nothing of what a response takes the place of that fits into one block."""
         if codes.is_success(response.code):
-            before = self._bodies.get(body_key(peer, code, options))
+            before = self.bodies.get(body_key(peer, code, options))
             if before is not None:
-                self._bodies.drop(before)
+                self.bodies.drop(before)
 
     def _keep(
         self, peer: CoapPeer, key: BodyKey, payload: bytes, response: CoapResponse, now: float
     ) -> None:
         # Where there is no room the resource is asked again for each block.
         kept = _Kept(response, _tag(payload))
-        self._bodies.add(peer, key, kept, len(response.payload), now, is_owed=False)
+        self.bodies.add(peer, key, kept, len(response.payload), now, is_owed=False)
 
 
 def _tag(body: bytes) -> bytes:

@@ -203,9 +203,7 @@ class ServedExchanges:
                 self._acknowledge(exchange)
             return True
         if not is_cut:
-            response = self._bodies.cut(
-                exchange.peer, exchange.code, exchange.options, exchange.body, response, now
-            )
+            response = self._part(exchange, response, now)
         options = response.options
         if exchange.block1 is not None:
             options = with_options(options, (option_numbers.BLOCK1, exchange.block1))
@@ -374,19 +372,21 @@ class ServedExchanges:
     def _notification(
         self, exchange: ServedExchange, notification: Notification, message_id: int, now: float
     ) -> bytes:
-        part = self._bodies.cut(
-            exchange.peer,
-            exchange.code,
-            exchange.options,
-            exchange.body,
-            notification.response,
-            now,
-        )
+        part = self._part(exchange, notification.response, now)
         options = _with_observe(part.options, notification.observe)
         type_ = CON if notification.is_confirmable else NON
         return CoapMessage(
             type_, part.code, message_id, exchange.token, options, part.payload
         ).encode()
+
+    def _part(self, exchange: ServedExchange, response: CoapResponse, now: float) -> CoapResponse:
+        """Return what of a response goes now: most are all of it, and take no kept one's place."""
+        bodies = self._bodies
+        is_short = len(response.payload) <= bodies.block_bytes
+        if exchange.is_plain and is_short and not bodies.bodies.by_key:
+            return response
+        peer, code, options = exchange.peer, exchange.code, exchange.options
+        return bodies.cut(peer, code, options, exchange.body, response, now)
 
     def _end(self, number: int, reason: str) -> None:
         exchange = self._open.pop(number, None)

@@ -105,7 +105,8 @@ class DatagramSocket:
         self._known: dict[tuple[Any, ...], PeerAddress] = {}
         self._failure: OSError | None = None
         self.sockaddr: tuple[Any, ...] = sock.getsockname()
-        """The local address; its second field is the port."""
+        """The local address."""
+        self.port: int = self.sockaddr[1]
         self._wildcard = _ask_for_local_address(sock, self.sockaddr[0])
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(sock.fileno(), self._readable)
@@ -188,45 +189,21 @@ class DatagramSocket:
         return bytes(self._buffer[:size]), PeerAddress(sockaddr, local, self._number)
 
 
-class DatagramSockets:
-    """Several UDP sockets as one: what came by one of them is answered by it.
+def read_all(
+    socks: Sequence[socket.socket],
+    on_datagrams: Callable[[Batch], None],
+    on_error: Callable[[OSError], None],
+) -> tuple[DatagramSocket, ...]:
+    """Read several sockets of one port from now on; the arguments are those of `DatagramSocket`.
 
-    Args:
-        socks: as those of `DatagramSocket`, one or more, all of one port.
-        on_datagrams: as that of `DatagramSocket`.
-        on_error: the same.
+    Returns:
+        One for each, by the number that `PeerAddress.socket_number` names: what came by one of them
+        is answered by it.
 
     """
-
-    def __init__(
-        self,
-        socks: Sequence[socket.socket],
-        on_datagrams: Callable[[Batch], None],
-        on_error: Callable[[OSError], None],
-    ) -> None:
-        self._sockets = [
-            DatagramSocket(sock, on_datagrams, on_error, number)
-            for number, sock in enumerate(socks)
-        ]
-        self.port: int = self._sockets[0].sockaddr[1]
-
-    def send(self, datagram: bytes, to: PeerAddress) -> None:
-        """Send a datagram by the socket that the peer talks to."""
-        self._sockets[to.socket_number].send(datagram, to)
-
-    def share(self, is_shared: bool) -> None:
-        """Let other sockets have the ports, or have them alone: see `DatagramSocket.share`."""
-        for one in self._sockets:
-            one.share(is_shared)
-
-    def local_host(self, peer: PeerAddress) -> str:
-        """The address of ours that a peer talks to."""
-        return self._sockets[peer.socket_number].local_host(peer)
-
-    def close(self) -> None:
-        """Close them all."""
-        for one in self._sockets:
-            one.close()
+    return tuple(
+        DatagramSocket(sock, on_datagrams, on_error, number) for number, sock in enumerate(socks)
+    )
 
 
 def listen(hosts: Sequence[str], port: int, scheme: str) -> list[socket.socket]:

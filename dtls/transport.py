@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from dtls.context import ServerContext
 from dtls.core_timer import CoreTimer
-from dtls.datagrams import Batch, DatagramSockets, PeerAddress, host_of
+from dtls.datagrams import Batch, PeerAddress, host_of, read_all
 from dtls.endpoint import Endpoint
 from dtls.endpoint_limits import DEFAULT_LIMITS, EndpointCounters, EndpointLimits
 from dtls.errors import MessageTooLargeError, SessionClosedError
@@ -75,8 +75,8 @@ class DtlsPort:
         self._loop = asyncio.get_running_loop()
         self._timer = CoreTimer(self._on_timer)
         self._closed = False
-        self._sockets = DatagramSockets(socks, self._on_datagrams, self._on_error)
-        self.port = self._sockets.port
+        self._sockets = read_all(socks, self._on_datagrams, self._on_error)
+        self.port = self._sockets[0].port
 
     @property
     def counters(self) -> EndpointCounters:
@@ -95,7 +95,7 @@ class DtlsPort:
 
     def local_host(self, address: PeerAddress) -> str:
         """The address of ours that a peer talks to."""
-        return self._sockets.local_host(address)
+        return self._sockets[address.socket_number].local_host(address)
 
     def send(self, session_id: int, plaintext: bytes) -> None:
         """Encrypt a message, to go out with `flush`; one for a session that is gone is dropped."""
@@ -126,7 +126,7 @@ class DtlsPort:
         """Send what is encrypted."""
         for datagram, address in self._endpoint.datagrams_to_send():
             assert isinstance(address, PeerAddress)
-            self._sockets.send(datagram, address)
+            self._sockets[address.socket_number].send(datagram, address)
         if not self._closed:
             self._timer.set(self._endpoint.next_timer())
 
@@ -136,7 +136,8 @@ class DtlsPort:
         self._closed = True
         self.flush()
         self._timer.cancel()
-        self._sockets.close()
+        for one in self._sockets:
+            one.close()
 
     def _on_datagrams(self, batch: Batch) -> None:
         now = self._loop.time()

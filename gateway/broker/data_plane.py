@@ -256,7 +256,8 @@ class DataPlane:
     def _end_turn(self) -> bool:
         """Commit, write and hand on what is due; whether anything is due again."""
         self.acceptance.commit()
-        channels = self._output.take()
+        output, is_due = self._output, False
+        channels, output.dirty = output.dirty, []
         try:
             self._durability.hold_back(channels)
         except Exception as error:  # nothing leaves that a crash could take back
@@ -269,7 +270,6 @@ class DataPlane:
             except Exception as error:  # the others have their turn all the same
                 self._failures.failed("write to a connection", error, str(channel))
                 channel.abort()
-        output, is_due = self._output, False
         try:
             is_due = self.acceptance.hand_on()
             if output.is_unread:
@@ -289,7 +289,7 @@ class DataPlane:
         now_s, tried = self.now(), self._failures.tried
         unsafe, self._unsafe = self._unsafe, []
         for channel in unsafe:
-            self._output.due(channel)
+            channel.due()
         is_done = self.upkeep.sweep(now_s)
         tried("what members of shared subscriptions left", self._inheritance.sweep)
         tried("expiry of retained messages", lambda: self.retention.expire(now_s))

@@ -16,7 +16,7 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.coap.peers import VouchedAddress, shown_by
+from gateway.coap.peers import VouchedAddress, known_as
 from gateway.trust.policy.action import READS, coap_action
 from gateway.trust.policy.policy import Policy
 from gateway.trust.policy.principal import (
@@ -127,8 +127,7 @@ class CoapAccess:
         return self._of(peer).introduction
 
     def _of(self, peer: CoapPeer) -> _KnownPeer:
-        address = peer.address
-        who = address if isinstance(address, VouchedAddress) else shown_by(peer)
+        who = known_as(peer)
         known = self._known.get(who)
         if known is None:
             if len(self._known) >= KNOWN_MAX:

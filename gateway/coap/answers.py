@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Any, Final, Protocol
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, value_of
+from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option, value_of
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
@@ -20,6 +20,7 @@ from gateway.coap.at_hand import (
     AskForBody,
     AskPeer,
     ImmediateResponder,
+    KeptResponse,
     PendingResponse,
     RespondAtHand,
     WithoutTurn,
@@ -28,6 +29,7 @@ from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
 from gateway.coap.path_router import PathRouter
+from gateway.coap.peers import known_as
 from gateway.coap.preconditions import Preconditions, may_have_conditions
 from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings
@@ -42,6 +44,10 @@ _OTHER_FORMAT: Final = CoapResponse(
     codes.NOT_ACCEPTABLE, (), b"the resource has another format now: observe again"
 )
 _READS: Final = (codes.GET, codes.FETCH)
+READS_MAX: Final = 4_096
+"""Answered reads that are remembered, by who asked and how."""
+_REMEMBERED_BYTES: Final = 128
+"""Longer requests are looked at anew each time: a client chooses how long they are."""
 NO_PROXY: Final = CoapResponse(codes.PROXYING_NOT_SUPPORTED, (), b"not a proxy")
 
 _log = logging.getLogger(__name__)
@@ -115,6 +121,9 @@ class Answers:
         self._rendering_shares = RateShares(rates)
         self.refused = RefusedRequests()
         self._failures = Failures(CountedLines(_log, time.monotonic))
+        self._reads: dict[tuple[Hashable, tuple[Option, ...]], KeptResponse] = {}
+        """What whoever is known as somebody may read, and is right for a time."""
+        access.tell_of_changes(self._reads.clear)
         self._ends: dict[int, Callable[[], None]] = {}
         self._open: dict[int, tuple[Asked, RespondAtHand, object]] = {}
         """With what answers: of a write it says whether something may be done already."""
@@ -150,6 +159,10 @@ class Answers:
 
         """
         request = asked.request
+        if request.code == codes.GET and not (request.observe or request.route):
+            kept = self._reads.get((known_as(asked.peer), request.options))
+            if kept is not None and now < kept.until:
+                return kept, True
         if value_of(request.options, option_numbers.OSCORE) is not None:
             return _NOT_OPENED, True
         if request.route:
@@ -214,13 +227,17 @@ class Answers:
         self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         request = asked.request
-        for source in self._sources.of(request):
+        sources = self._sources.of(request)
+        for source in sources:
             response = source.answer(request, asked.peer, now)
             if isinstance(response, CoapResponse):
                 is_last = not (
                     request.observe and self._is_observed(source, asked, response, respond)
                 )
-                return represented(request, response), is_last
+                told = represented(request, response)
+                if isinstance(told, KeptResponse) and source is sources[0]:
+                    self._remember(asked, told)
+                return told, is_last
             if response is not None:
                 if _takes_turn(request, response):
                     response = WriteInTurn(response, request, self._turns)
@@ -229,6 +246,14 @@ class Answers:
         if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
             return self._rendering_shares.refusal().response(), True
         return self._render(asked, respond)
+
+    def _remember(self, asked: Asked, response: KeptResponse) -> None:
+        """Give a response to all who are known as this peer and ask the same, while it is right."""
+        options = asked.request.options
+        if asked.request.code == codes.GET and _length_of(options) <= _REMEMBERED_BYTES:
+            if len(self._reads) >= READS_MAX:
+                self._reads.clear()
+            self._reads[known_as(asked.peer), options] = response
 
     def _judge(
         self,
@@ -370,6 +395,10 @@ class Answers:
             self._ends[exchange] = turn.end
         self._open[exchange] = asked, respond, turn
         return None
+
+
+def _length_of(options: tuple[Option, ...]) -> int:
+    return sum([len(value) for _, value in options])
 
 
 def _takes_turn(request: CoapRequest, later: PendingResponse) -> bool:

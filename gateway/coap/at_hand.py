@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -15,6 +16,26 @@ AskForBody = Callable[[CoapRequest, Callable[[CoapResponse | None], None]], None
 """Asks the peer whose request is being answered; hands on its response, None if there is none."""
 AskPeer = Callable[[CoapPeer, CoapRequest, Callable[[CoapResponse | None], None]], None]
 """Asks any peer likewise."""
+
+
+class KeptResponse(CoapResponse):
+    """A response that is right for a time, for all who may make the request that it answers.
+
+    Args:
+        response: what it says.
+        until: that time, on the event loop's clock.
+
+    """
+
+    __slots__ = ("until",)
+
+    def __init__(self, response: CoapResponse, until: float) -> None:
+        super().__init__(response.code, response.options, response.payload)
+        self.until = until
+
+    def take_back(self) -> None:
+        """Be right no more: what it says has changed."""
+        self.until = -math.inf
 
 
 class PendingResponse(Protocol):
@@ -61,7 +82,8 @@ class ImmediateResponder(Protocol):
 
         Returns:
             The response, or what will have it; None if a resource has to be asked, which says what
-            is wrong with the request, too.
+            is wrong with the request, too. A `KeptResponse` is given again without asking while it
+            is right.
 
         """
 

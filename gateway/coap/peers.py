@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from coap_engine.message import CoapPeer
 from dtls.datagrams import PeerAddress, host_of
 from dtls.identity import ANONYMOUS, LOCAL, PeerIdentity
 
-KNOWN_MAX = 4_096
+KNOWN_MAX: Final = 4_096
 """Addresses that are not looked at again each time; that is all that is remembered of them."""
 
 
@@ -57,25 +58,19 @@ def shown_by(peer: CoapPeer) -> PeerIdentity:
     return ANONYMOUS
 
 
-class UdpPeers:
-    """The peers of plain UDP ports, each made once while it is known."""
+def known_as(peer: CoapPeer) -> PeerIdentity | VouchedAddress:
+    """Return as whom the policy knows a peer: what it has shown here, or where it was vouched for.
 
-    def __init__(self) -> None:
-        self._known: dict[PeerAddress, CoapPeer] = {}
+    All peers that are known as the same may do the same.
+    """
+    address = peer.address
+    return address if isinstance(address, VouchedAddress) else shown_by(peer)
 
-    def __len__(self) -> int:
-        """Return how many are known."""
-        return len(self._known)
 
-    def of(self, address: PeerAddress) -> CoapPeer:
-        """Return who sends from an address: a stranger."""
-        peer = self._known.get(address)
-        if peer is None:
-            if len(self._known) >= KNOWN_MAX:
-                self._known.clear()
-            peer = CoapPeer(address, host_of(address), is_address_proven=is_loopback(address))
-            self._known[address] = peer
-        return peer
+@lru_cache(KNOWN_MAX)
+def udp_peer(address: PeerAddress) -> CoapPeer:
+    """Return who sends from an address of plain UDP: a stranger."""
+    return CoapPeer(address, host_of(address), is_address_proven=is_loopback(address))
 
 
 def session_peer(session_id: int, address: PeerAddress, identity: PeerIdentity) -> CoapPeer:

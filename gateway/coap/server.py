@@ -129,6 +129,8 @@ class _Sessions:
         self._log = HandshakeLog(asyncio.get_running_loop())
         self._peers: dict[int, CoapPeer] = {}
         self._requesters: dict[int, Requester] = {}
+        self._is_encrypted = False
+        """Whether anything waits for `flush`."""
         self.port = DtlsPort(socks, credentials.context(), self, limits)
 
     def renew(self, credentials: DtlsCredentials) -> None:
@@ -141,6 +143,17 @@ class _Sessions:
             if not credentials.still_accept(identity, before):
                 what = "certificate" if identity.der else "key"
                 self.port.end(session_id, f"its {what} is no longer accepted")
+
+    def send(self, datagram: bytes, to: SessionAddress) -> None:
+        """Encrypt a datagram, to go out with `flush`."""
+        self.port.send(to.session_id, datagram)
+        self._is_encrypted = True
+
+    def flush(self) -> None:
+        """Send what is encrypted."""
+        if self._is_encrypted:
+            self._is_encrypted = False
+            self.port.flush()
 
     def close(self) -> None:
         """End all sessions."""
@@ -237,7 +250,6 @@ class CoapServer:
         self._shell: EngineShell | None = None
         self._udp: UdpPort | None = None
         self._sessions: _Sessions | None = None
-        self._is_encrypted = False
 
     @property
     def plain(self) -> UdpPort | None:
@@ -302,17 +314,14 @@ class CoapServer:
                 sock.close()
             raise
         engine = self._engine = Engine(secrets.token_bytes, self._rules.engine)
-        shell = EngineShell(
-            engine,
-            self._with_oscore(self._rules.oscore),
-            self._transmit,
-            self._flush,
-        )
+        shell = EngineShell(engine, self._with_oscore(self._rules.oscore), self._flush)
         if plain:
             self._udp = UdpPort(plain, shell.receive, shell.turn_ended)
+            shell.sends_by(PeerAddress, self._udp.send)
         if secure:
             credentials = DtlsCredentials(self._keystore, self._rules.tls)
             self._sessions = _Sessions(secure, credentials, self._rules.dtls, shell)
+            shell.sends_by(SessionAddress, self._sessions.send)
         self._shell = shell
 
     def renew(
@@ -360,20 +369,9 @@ class CoapServer:
             self._oscore = OscoreAnswers(contexts, self._answers, loop, shares, bodies)
         return self._oscore or self._answers
 
-    def _transmit(self, datagram: bytes, peer: CoapPeer) -> None:
-        match peer.address:
-            case SessionAddress(session_id):
-                if self._sessions is not None:
-                    self._sessions.port.send(session_id, datagram)
-                    self._is_encrypted = True
-            case PeerAddress() as address:
-                if self._udp is not None:
-                    self._udp.send(datagram, address)
-
     def _flush(self) -> None:
-        if self._is_encrypted and self._sessions is not None:
-            self._sessions.port.flush()
-        self._is_encrypted = False
+        if self._sessions is not None:
+            self._sessions.flush()
 
     def _remote_of(self, peer: CoapPeer) -> Requester:
         match peer.address:

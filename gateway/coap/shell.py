@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from coap_engine import codes
 from coap_engine.engine import Engine
@@ -40,8 +40,7 @@ class EngineShell:
     Args:
         engine: the core.
         answers: who answers requests.
-        transmit: takes a datagram and whom it is for.
-        flush: sends what `transmit` took.
+        flush: sends what those took that `sends_by` names.
 
     """
 
@@ -49,12 +48,11 @@ class EngineShell:
         self,
         engine: Engine,
         answers: RequestAnswers,
-        transmit: Callable[[bytes, CoapPeer], None],
-        flush: Callable[[], None],
+        flush: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine = engine
         self._answers = answers
-        self._transmit = transmit
+        self._senders: dict[type, Callable[[bytes, Any], None]] = {}
         self._flush = flush
         self._loop = asyncio.get_running_loop()
         self._timer = CoreTimer(self._on_timer)
@@ -65,6 +63,10 @@ class EngineShell:
         self._telling: asyncio.Handle | None = None
         self._awaited: dict[int, Callable[[CoapResponse | None], None]] = {}
         self._closed = False
+
+    def sends_by(self, kind: type, send: Callable[[bytes, Any], None]) -> None:
+        """Send what is for peers whose address is of a kind by this, with that address."""
+        self._senders[kind] = send
 
     def answer_by(self, answers: RequestAnswers) -> None:
         """From now on requests are answered by another one, who answers what is open, too."""
@@ -118,7 +120,7 @@ class EngineShell:
         """Send what there is to send."""
         datagrams = self._engine.datagrams_to_send()
         for datagram, peer in datagrams:
-            self._transmit(datagram, peer)
+            self._senders[type(peer.address)](datagram, peer.address)
         if datagrams:
             self._flush()
         self._timer.set(self._engine.next_timer())

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from coap_engine.message import CoapPeer
-from dtls.datagrams import Batch, DatagramSockets, PeerAddress
+from dtls.datagrams import Batch, PeerAddress, read_all
 from dtls.transport import TURN_S
-from gateway.coap.peers import UdpPeers
+from gateway.coap.peers import udp_peer
 
 _log = logging.getLogger(__name__)
 
@@ -38,18 +38,17 @@ class UdpPort:
         self._turn_ended = turn_ended
         self._loop = asyncio.get_running_loop()
         self._closed = False
-        self._peers = UdpPeers()
-        self._sockets = DatagramSockets(socks, self._on_datagrams, self._on_error)
-        self.port = self._sockets.port
+        self._sockets = read_all(socks, self._on_datagrams, self._on_error)
+        self.port = self._sockets[0].port
 
     def send(self, datagram: bytes, to: PeerAddress) -> None:
         """Send a datagram."""
         if not self._closed:
-            self._sockets.send(datagram, to)
+            self._sockets[to.socket_number].send(datagram, to)
 
     def local_host(self, peer: PeerAddress) -> str:
         """The address of ours that a peer talks to."""
-        return self._sockets.local_host(peer)
+        return self._sockets[peer.socket_number].local_host(peer)
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
@@ -57,23 +56,26 @@ class UdpPort:
 
         A program that binds it at the same moment would have to want to share it, as well.
         """
-        self._sockets.share(True)
         try:
+            for one in self._sockets:
+                one.share(True)
             yield
         finally:
-            self._sockets.share(False)
+            for one in self._sockets:
+                one.share(False)
 
     def close(self) -> None:
         """Close the sockets."""
         self._closed = True
-        self._sockets.close()
+        for one in self._sockets:
+            one.close()
 
     def _on_datagrams(self, batch: Batch) -> None:
         now = self._loop.time()
-        receive, peers = self._receive, self._peers
+        receive = self._receive
         count, until = 0, 0.0
         for datagram, address in batch:
-            receive(datagram, peers.of(address), now)
+            receive(datagram, udp_peer(address), now)
             count += 1
             if count == 1:
                 # The one who asks alone is answered before it is looked whether others do.

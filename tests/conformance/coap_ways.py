@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,9 +153,9 @@ class World:
         self.shell = EngineShell(
             engine,
             OscoreAnswers(contexts, self.answers, loop, self.shares),
-            self._took,
-            lambda: None,
         )
+        for kind in (type(KNOWN.address), PeerAddress):
+            self.shell.sends_by(kind, self._took)
         self._empty: asyncio.Queue[CoapMessage] = asyncio.Queue()
         self._answers: dict[bytes, asyncio.Queue[CoapMessage]] = {}
         self._confirmed: set[int] = set()
@@ -175,18 +175,19 @@ class World:
             turns=root.turns,
         )
 
-    def _took(self, datagram: bytes, peer: CoapPeer) -> None:
+    def _took(self, datagram: bytes, to: Hashable) -> None:
         message = decode(datagram)
         if message.type == CON:  # on a slow machine an answer may be one, and come again
-            asyncio.get_running_loop().call_soon(self._acknowledge, message.message_id, peer)
+            asyncio.get_running_loop().call_soon(self._acknowledge, message.message_id, to)
             if message.message_id in self._confirmed:
                 return
             self._confirmed.add(message.message_id)
         queue = self._answers[message.token] if message.code else self._empty
         queue.put_nowait(message)
 
-    def _acknowledge(self, message_id: int, peer: CoapPeer) -> None:
+    def _acknowledge(self, message_id: int, address: Hashable) -> None:
         """Nothing more is told to a peer that leaves a message unacknowledged."""
+        peer = KNOWN if address == KNOWN.address else CoapPeer(address, address)
         now = asyncio.get_running_loop().time()
         self.shell.receive(CoapMessage(ACK, codes.EMPTY, message_id).encode(), peer, now)
         self.shell.turn_ended(now)

@@ -151,10 +151,12 @@ class Connection(asyncio.Protocol):
     def _serve(self, now_s: float) -> None:
         """Handle what is there, until it is done or has to wait."""
         peer, service = self.peer, self._service
-        channel, waiting = peer.channel, peer.waiting
+        channel, waiting, scanner = peer.channel, peer.waiting, peer.scanner
         done_s, until_s = now_s, now_s + service.user_turns.part_s
         try:
-            while not channel.is_closing and waiting.verdict is None and self._find():
+            while not channel.is_closing and waiting.verdict is None:
+                if self._at == len(self._packets) and not (scanner.buffered_bytes and self._find()):
+                    break
                 publisher = peer.publisher
                 if publisher is None:
                     self._greet()
@@ -168,9 +170,11 @@ class Connection(asyncio.Protocol):
         publisher = peer.publisher
         if publisher is None:  # its first packet is all that is handled before it is accepted
             return
-        if publisher.session.outgoing.is_busy:
-            publisher.session.go_on(now_s)  # what acknowledgements have made room for
-            done_s = service.output.now()
+        if publisher.has_made_room:
+            publisher.has_made_room = False
+            if publisher.session.outgoing.is_busy:
+                publisher.session.go_on(now_s)
+                done_s = service.output.now()
         service.user_turns.took(publisher.owner, done_s - now_s)
         if done_s > until_s and self._has_more():
             self._wait_for_turn(publisher)
@@ -190,17 +194,13 @@ class Connection(asyncio.Protocol):
             peer.waiting.for_verdict(asyncio.sleep(wait_s), lambda _: None)
 
     def _find(self) -> bool:
-        """Have packets to handle; whether there are any.
+        """Take further packets out of what was read; whether there are any.
 
         Raises:
             PacketError: what comes next is none.
 
         """
-        if self._at < len(self._packets):
-            return True
         scanner = self.peer.scanner
-        if not scanner.buffered_bytes:
-            return False
         if self.peer.publisher is not None:
             self._packets = scanner.take(PORTION)
         elif self._is_greeted:

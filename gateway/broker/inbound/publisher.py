@@ -30,6 +30,7 @@ class Publisher:
         owner: whose client it is.
         permitted: what was decided on topics.
         aliases: the topic aliases that it has set.
+        has_made_room: it has acknowledged something since its session last looked what waits.
 
     """
 
@@ -38,6 +39,7 @@ class Publisher:
         "_unacknowledged",
         "aliases",
         "channel",
+        "has_made_room",
         "owner",
         "permitted",
         "session",
@@ -55,6 +57,7 @@ class Publisher:
         self.version = channel.version
         self.permitted = Decisions(limits.decided_topics)
         self.aliases = IncomingAliases(limits.topic_aliases)
+        self.has_made_room = False
         self._receive_maximum = limits.receive_maximum
         self._unacknowledged = 0
         """QoS 1 and 2 messages of a 5.0 client that are on their way."""

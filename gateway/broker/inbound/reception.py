@@ -105,6 +105,7 @@ class Reception:
                     continue
                 others += 1
                 at += 1
+                publisher.has_made_room = True  # as acknowledgements do; else it is found out
                 if len(packet) != _ACKNOWLEDGEMENT_BYTES or first not in _ACKNOWLEDGEMENTS:
                     self._other(publisher, packet)
                     break

@@ -40,14 +40,15 @@ class Output:
     """What all channels share: who has something to write at the end of the turn.
 
     Args:
-        turns: is told that a turn needs an end.
+        turns: as below.
         limits: of what is kept for a client that does not read.
         refusals: is told what was dropped.
         traffic: counts what is sent.
         now: the loop's clock, in seconds.
 
     Attributes:
-        dirty: the channels that have something to write.
+        turns: are told that a turn needs an end.
+        dirty: the channels that have something to write at the end of this turn.
         is_unread: whether any client has ceased to read; until whoever looks after them says not.
 
     """
@@ -60,7 +61,7 @@ class Output:
         traffic: Traffic,
         now: Callable[[], float],
     ) -> None:
-        self._turns = turns
+        self.turns = turns
         self.dirty: list[Channel] = []
         self.is_unread = False
         self.limits = limits
@@ -71,17 +72,7 @@ class Output:
     def has_unread(self) -> None:
         """One more client does not read any more."""
         self.is_unread = True
-        self._turns.need()
-
-    def due(self, channel: Channel) -> None:
-        """A channel has its first packet of this turn."""
-        self.dirty.append(channel)
-        self._turns.need()
-
-    def take(self) -> list[Channel]:
-        """Take the channels that have something to write."""
-        dirty, self.dirty = self.dirty, []
-        return dirty
+        self.turns.need()
 
 
 class Channel:
@@ -221,7 +212,7 @@ class Channel:
             self.resume()
         self._held_bytes = 0
         if self._out:
-            self._output.due(self)
+            self.due()
         if self._source is not None and not self.is_closing:
             self._source.resume(self._output.now())
 
@@ -276,8 +267,13 @@ class Channel:
             self._gather(packet)
             return
         if not self._out:
-            self._output.due(self)
+            self.due()
         self._out.append(packet)
+
+    def due(self) -> None:
+        """Be written at the end of this turn; called with its first packet, or by who held it."""
+        self._output.dirty.append(self)
+        self._output.turns.need()
 
     def send_message(self, packet: bytes) -> None:
         """Send a QoS 1 or 2 PUBLISH, with a topic alias where the client allows it."""
@@ -301,12 +297,12 @@ class Channel:
         if self.aliases is not None:
             packet = self.aliases.shorten(packet, self.packet_bytes_max)
         if not self._out:
-            output.due(self)
+            self.due()
         self._out.append(packet)
 
     def _gather(self, packet: bytes) -> None:
         if not self._out:
-            self._output.due(self)
+            self.due()
         self._out.append(packet)
         if self.is_paused:
             before, self._held_bytes = self._held_bytes, self._held_bytes + len(packet)

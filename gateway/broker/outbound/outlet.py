@@ -65,10 +65,11 @@ class Outlet:
             now_s: on the loop's clock.
 
         """
-        route = self._routes.of(message.key)
+        route = self._routes.kept.get(message.key) or self._routes.of(message.key)
         if message.retain:
             self._retain(message, publisher)
-        self._delivery.deliver(message, route, publisher, now_s)
+        if route.has_receivers:  # else it is for other gateways or the cloud alone
+            self._delivery.deliver(message, route, publisher, now_s)
         if message.sharing[1] and message.qos:
             self._delivery.hand_on(message, route, now_s)
 

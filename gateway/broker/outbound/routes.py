@@ -58,6 +58,7 @@ class Route:
         topic: the topic name.
         key: the same in UTF-8.
         is_plain: a client's QoS 0 message goes to the live channels and nowhere else.
+        has_receivers: somebody here gets what is published.
         closed: no client may publish here (topics that start with ``$``).
         live_311, live_5: channels that get a QoS 0 message as it is.
         zero_311, zero_5: those of them that get any message at QoS 0.
@@ -70,6 +71,7 @@ class Route:
 
     __slots__ = (
         "closed",
+        "has_receivers",
         "is_plain",
         "is_shared_elsewhere",
         "key",
@@ -88,6 +90,7 @@ class Route:
         self.key = key
         self.closed = topic.startswith("$")
         self.is_plain = not self.closed
+        self.has_receivers = False
         self.is_shared_elsewhere = False
         self.live_311: list[Channel] = []
         self.live_5: list[Channel] = []
@@ -118,6 +121,7 @@ class Route:
         """
         left = Route(self.topic, self.key)
         left.closed, left.is_plain = self.closed, self.is_plain
+        left.has_receivers = self.has_receivers
         left.is_shared_elsewhere = self.is_shared_elsewhere
         left.live_311, left.live_5 = self.live_311, self.live_5
         left.zero_311, left.zero_5 = self.zero_311, self.zero_5
@@ -131,11 +135,6 @@ class Route:
         ways = ((self.queued, left.queued), (self.special, left.special))
         count = sum(len(before) - len(after) for before, after in ways)
         return left, count + len(self.shared) - len(left.shared)
-
-    @property
-    def has_receivers(self) -> bool:
-        """Whether anybody gets what is published there."""
-        return bool(self.live_311 or self.live_5 or self.queued or self.special or self.shared)
 
 
 KnownRoutes = RouteCache[Route]
@@ -178,6 +177,10 @@ class Routes:
         may_deliver: whether a session's client may receive a topic.
         groups: knows the shared subscriptions of other gateways.
 
+    Attributes:
+        kept: the routes that are known, by topic name in UTF-8; to be read only, by who has many
+            messages. What is not there `of` finds.
+
     """
 
     def __init__(
@@ -190,6 +193,7 @@ class Routes:
     ) -> None:
         self._tree = tree
         self._known = known
+        self.kept = known.kept
         self._limits = limits
         self._may_deliver = may_deliver
         self._groups = groups
@@ -232,6 +236,9 @@ class Routes:
             allowed = [one for one in members if self._may_deliver(one[0], topic)]
             if allowed:
                 route.shared.append((group, allowed))
+        route.has_receivers = bool(
+            route.live_311 or route.live_5 or route.queued or route.special or route.shared
+        )
         route.is_shared_elsewhere = bool(self._groups.matching(topic))
         if route.special or route.shared or route.is_shared_elsewhere:
             route.is_plain = False

@@ -16,7 +16,7 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.coap.at_hand import RespondAtHand
+from gateway.coap.at_hand import KeptResponse, RespondAtHand
 from gateway.coap.representations import tagged
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading
@@ -45,14 +45,6 @@ class Served(Protocol):
         """A reading, after the number of its format; None if it has no such form."""
 
 
-@dataclass(frozen=True, slots=True)
-class _KeptReading:
-    """A response, and until when it is right, by the sampler's clock."""
-
-    response: CoapResponse
-    until: float
-
-
 @dataclass(slots=True)
 class _Observed:
     """Who observes one sensor in one format."""
@@ -77,19 +69,19 @@ class SensorAnswers:
         self.segments = frozenset((PATH.encode(),))
         self._served = served
         self._sampler = sampler
-        self._kept: dict[tuple[Option, ...], _KeptReading] = {}
+        self._kept: dict[tuple[Option, ...], KeptResponse] = {}
         self._kept_of: dict[str, list[tuple[Option, ...]]] = {}
         self._observed: dict[str, dict[int | None, _Observed]] = {}
         self._of_exchange: dict[int, tuple[str, int | None]] = {}
         self._failures = Failures(CountedLines(_log, time.monotonic))
 
-    def answer(self, request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
+    def answer(self, request: CoapRequest, _peer: CoapPeer, now: float) -> CoapResponse | None:
         """See `gateway.coap.at_hand.ImmediateResponder`."""
         if request.code != codes.GET:
             return None
         kept = self._kept.get(request.options)
-        if kept is not None and self._sampler.now() < kept.until:
-            return kept.response
+        if kept is not None and now < kept.until:
+            return kept
         asked = _asked(request)
         if asked is None:
             return None
@@ -99,9 +91,12 @@ class SensorAnswers:
             return None
         left_s = served.good_for_s(reading)
         response = _response(served, accept, reading, left_s)
-        if response is not None and left_s > 0:
-            self._keep(request.options, name, response, left_s)
-        return response
+        if response is None or left_s <= 0:
+            return response
+        # Right while its Max-Age is: until the next whole second that is left.
+        kept = KeptResponse(response, now + left_s - (max_age_s(left_s) - 1))
+        self._keep(request.options, name, kept)
+        return kept
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
         """See `gateway.coap.at_hand.ImmediateResponder`."""
@@ -129,7 +124,7 @@ class SensorAnswers:
     def changed(self, name: str) -> None:
         """A sensor has a new reading: render it once for each format that somebody observes."""
         for options in self._kept_of.pop(name, ()):
-            self._kept.pop(options, None)
+            self._kept.pop(options).take_back()
         served, observed = self._served.get(name), self._observed.get(name)
         if served is None or observed is None:
             return
@@ -167,17 +162,16 @@ class SensorAnswers:
         except Exception as error:  # nobody foresaw it
             self._failures.failed("tell an observer of a sensor", error, str(exchange))
 
-    def _keep(
-        self, options: tuple[Option, ...], name: str, response: CoapResponse, left_s: float
-    ) -> None:
-        """Keep a response while its Max-Age is right: until the next whole second that is left."""
+    def _keep(self, options: tuple[Option, ...], name: str, response: KeptResponse) -> None:
+        """Keep a response, so that it can be taken back when the sensor has another reading."""
         if len(self._kept) >= KEPT_MAX:
+            for kept in self._kept.values():
+                kept.take_back()
             self._kept.clear()
             self._kept_of.clear()
-        until = self._sampler.now() + left_s - (max_age_s(left_s) - 1)
         if options not in self._kept:
             self._kept_of.setdefault(name, []).append(options)
-        self._kept[options] = _KeptReading(response, until)
+        self._kept[options] = response
 
 
 def max_age_s(left_s: float) -> int:

@@ -124,7 +124,10 @@ class Origin:
         """Return whether QoS 0 messages are wanted: to be sent to someone, or to be heard."""
         if self._links or self._spool_unlogged:
             return True
-        return any(listener.is_listening for listener in self._listeners)
+        for listener in self._listeners:  # noqa: SIM110  # each turn asks: no generator for it
+            if listener.is_listening:
+                return True
+        return False
 
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None

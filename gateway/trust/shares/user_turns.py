@@ -101,6 +101,8 @@ class UserTurns:
     def _round_ended(self) -> None:
         self._is_round_open = False
         self._used_s.clear()
+        if not self._waiting:
+            return
         for user, row in [one for one in self._waiting.items() if one[0] not in self.held]:
             while row and row[0].done():  # its connection is gone
                 row.popleft()

@@ -11,7 +11,7 @@ from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.coap.access import CoapAccess, identity_of
-from gateway.coap.peers import OscoreAddress, UdpPeers, session_peer
+from gateway.coap.peers import OscoreAddress, session_peer, udp_peer
 from gateway.coap.remote.execution import LocalExecution
 from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.trust.policy.rule import ALLOW, DENY, Rule
@@ -21,8 +21,8 @@ from tree_handler.remote.resource import ResourceRequest
 AT = PeerAddress(("192.0.2.1", 40_000))
 METER = session_peer(1, AT, PeerIdentity(Proof.PSK, "meter-1"))
 PUMP = session_peer(2, AT, PeerIdentity(Proof.PSK, "pump"))
-STRANGER = UdpPeers().of(PeerAddress(("192.0.2.2", 40_000)))
-NEIGHBOUR = UdpPeers().of(PeerAddress(("127.0.0.1", 40_000)))
+STRANGER = udp_peer(PeerAddress(("192.0.2.2", 40_000)))
+NEIGHBOUR = udp_peer(PeerAddress(("127.0.0.1", 40_000)))
 WRITES = [Code.POST, Code.PUT, Code.DELETE, Code.PATCH, Code.iPATCH]
 URI_PATH = 11
 

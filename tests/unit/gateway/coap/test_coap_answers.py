@@ -16,14 +16,13 @@ from dtls.identity import PeerIdentity, Proof
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import RENDERING_RATES, Answers
 from gateway.coap.at_hand import RespondAtHand
-from gateway.coap.peers import UdpPeers, session_peer
+from gateway.coap.peers import session_peer, udp_peer
 from gateway.coap.requester import plain_requester
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import access_of, open_access
 
 URI_PATH, MAX_AGE = 11, 14
 PATH = (URI_PATH, b"well")
-PEERS = UdpPeers()
 OPERATOR = CoapPeer(("session", 1), "psk:operator", "psk:operator", is_address_proven=True)
 
 
@@ -99,7 +98,7 @@ class World:
 
 
 def stranger(number: int) -> CoapPeer:
-    return PEERS.of(PeerAddress((f"192.0.2.{number}", 40_000)))
+    return udp_peer(PeerAddress((f"192.0.2.{number}", 40_000)))
 
 
 async def test_who_had_no_answer_at_hand_tells_of_changes_after_the_resource_s_answer() -> None:

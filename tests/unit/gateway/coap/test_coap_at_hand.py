@@ -14,8 +14,9 @@ from aiocoap.numbers.codes import Code
 
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
-from gateway.coap.at_hand import ImmediateResponder
-from gateway.coap.peers import UdpPeers
+from gateway.coap.at_hand import ImmediateResponder, KeptResponse
+from gateway.coap.peers import udp_peer
+from gateway.coap.sensors.answers import KEPT_MAX
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.sensors.sampler import Sampler
@@ -28,7 +29,7 @@ from resource_directory.service import DirectoryService
 from tree_handler.members.place import Place
 
 ETAG, URI_PATH, CONTENT_FORMAT, MAX_AGE, URI_QUERY, ACCEPT = 4, 11, 12, 14, 15, 17
-PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
+PEER = udp_peer(PeerAddress(("192.0.2.1", 40_000)))
 
 
 class Thermometer(Sensor):
@@ -70,6 +71,9 @@ class Roof:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
 
+    def ask(self, request: CoapRequest) -> CoapResponse | None:
+        return self.sensors.answers.answer(request, PEER, self.now)
+
     def respond(self, exchange: int, response: CoapResponse, is_last: bool) -> None:
         self.told.append((exchange, response, is_last))
 
@@ -96,14 +100,14 @@ def max_age(response: CoapResponse | None) -> int:
 
 async def test_a_sensor_s_last_value_is_at_hand_while_its_interval_lasts() -> None:
     roof = Roof()
-    assert ask(roof.sensors.answers, get("/sensors/roof")) is None
+    assert roof.ask(get("/sensors/roof")) is None
     async with roof.read():
-        response = ask(roof.sensors.answers, get("/sensors/roof"))
+        response = roof.ask(get("/sensors/roof"))
         assert response is not None
         assert (response.code, dict(response.options)[CONTENT_FORMAT]) == (0x45, bytes([110]))
         assert (value(response), max_age(response)) == (21.5, 30)
         roof.now += 30.5
-        assert ask(roof.sensors.answers, get("/sensors/roof")) is None
+        assert roof.ask(get("/sensors/roof")) is None
 
 
 async def test_max_age_is_what_is_left_and_not_what_was_left() -> None:
@@ -111,7 +115,7 @@ async def test_max_age_is_what_is_left_and_not_what_was_left() -> None:
     async with roof.read():
         told = []
         for _ in range(60):
-            told.append(max_age(ask(roof.sensors.answers, get("/sensors/roof"))))
+            told.append(max_age(roof.ask(get("/sensors/roof"))))
             roof.now += 0.5
         assert told == [30 - n // 2 for n in range(60)]
 
@@ -119,10 +123,10 @@ async def test_max_age_is_what_is_left_and_not_what_was_left() -> None:
 async def test_plain_text_is_at_hand_too_and_nothing_else() -> None:
     roof = Roof()
     async with roof.read():
-        response = ask(roof.sensors.answers, get("/sensors/roof", (ACCEPT, b"")))
+        response = roof.ask(get("/sensors/roof", (ACCEPT, b"")))
         assert response is not None
         assert (response.payload, dict(response.options)[CONTENT_FORMAT]) == (b"21.5", b"")
-        assert ask(roof.sensors.answers, get("/sensors/roof", (ACCEPT, b"<"))) is None
+        assert roof.ask(get("/sensors/roof", (ACCEPT, b"<"))) is None
 
 
 @pytest.mark.parametrize(
@@ -141,31 +145,50 @@ async def test_plain_text_is_at_hand_too_and_nothing_else() -> None:
 async def test_what_a_resource_has_to_judge_is_left_to_it(request_: CoapRequest) -> None:
     roof = Roof()
     async with roof.read():
-        assert ask(roof.sensors.answers, request_) is None
+        assert roof.ask(request_) is None
 
 
 async def test_an_actuator_s_state_is_at_hand_for_a_second_and_whenever_it_was_set() -> None:
     roof = Roof()
-    answers, asked = roof.sensors.answers, get("/sensors/pump")
-    assert ask(answers, asked) is None
+    _answers, asked = roof.sensors.answers, get("/sensors/pump")
+    assert roof.ask(asked) is None
     async with roof.read():
-        assert (value(ask(answers, asked)), max_age(ask(answers, asked))) == (0.0, 0)
+        assert (value(roof.ask(asked)), max_age(roof.ask(asked))) == (0.0, 0)
         await roof.sampler.write(roof.pump, 1.0, "psk:a")
-        assert value(ask(answers, asked)) == 1.0
+        assert value(roof.ask(asked)) == 1.0
         roof.now += 1.5
-        assert ask(answers, asked) is None
+        assert roof.ask(asked) is None
         await roof.sampler.current(roof.pump)
-        assert value(ask(answers, asked)) == 1.0
+        assert value(roof.ask(asked)) == 1.0
 
 
 async def test_a_new_reading_takes_the_place_of_the_last_one() -> None:
     roof = Roof()
-    answers = roof.sensors.answers
     async with roof.read():
-        assert value(ask(answers, get("/sensors/roof"))) == 21.5
+        assert value(roof.ask(get("/sensors/roof"))) == 21.5
     roof.thermometer.value, roof.now = 22.5, roof.now + 30.0
     async with roof.read():
-        assert value(ask(answers, get("/sensors/roof"))) == 22.5
+        assert value(roof.ask(get("/sensors/roof"))) == 22.5
+
+
+async def test_what_was_answered_before_a_new_reading_is_right_no_more() -> None:
+    roof = Roof()
+    async with roof.read():
+        before = roof.ask(get("/sensors/roof"))
+        assert isinstance(before, KeptResponse)
+        assert before.until > roof.now
+        roof.sensors.answers.changed("roof")
+        assert before.until < roof.now
+
+
+async def test_what_is_kept_no_more_for_want_of_room_is_right_no_more() -> None:
+    roof = Roof()
+    async with roof.read():
+        first = roof.ask(get("/sensors/roof"))
+        for number in range(KEPT_MAX):
+            roof.ask(get("/sensors/roof", (ETAG, b"%08d" % number)))
+        assert isinstance(first, KeptResponse)
+        assert first.until < roof.now
 
 
 async def test_a_new_reading_is_told_to_all_who_observe_it() -> None:
@@ -214,7 +237,7 @@ async def test_who_observes_a_sensor_learns_that_it_is_gone() -> None:
         ((exchange, response, is_last),) = roof.told
         assert (exchange, response.code, is_last) == (1, int(Code.NOT_FOUND), True)
         answers.ended(1)
-        assert ask(answers, get("/sensors/roof")) is None
+        assert roof.ask(get("/sensors/roof")) is None
 
 
 async def test_well_known_core_is_what_the_site_has_now() -> None:

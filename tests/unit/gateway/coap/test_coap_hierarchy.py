@@ -20,13 +20,13 @@ from gateway.coap.operations.hierarchy import (
     HierarchyResource,
     HierarchyView,
 )
-from gateway.coap.peers import UdpPeers
+from gateway.coap.peers import udp_peer
 from gateway.process.status.hierarchy_view import DrawnHierarchy
 from tests.policies import keys_may_all, open_access
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
 
-ELSEWHERE = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
+ELSEWHERE = udp_peer(PeerAddress(("192.0.2.1", 40_000)))
 PATH = (11, b"hierarchy")
 ACCEPT = 17
 

@@ -20,7 +20,7 @@ from gateway.coap.answers import Answers, RequestAnswers
 from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import LookUpTurns
-from gateway.coap.peers import UdpPeers
+from gateway.coap.peers import udp_peer
 from gateway.coap.shell import EngineShell
 from gateway.trust.policy.policy import Policy, PolicyRules
 from resource_directory.link_format import parse
@@ -31,7 +31,7 @@ from tests.policies import access_of, open_access
 
 URI_PATH = 11
 LINKS = parse(b"</a>;rt=a")
-PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
+PEER = udp_peer(PeerAddress(("192.0.2.1", 40_000)))
 
 
 class Told:
@@ -219,7 +219,9 @@ class Unsure:
 
 def shell_of(answers: RequestAnswers, sent: list[bytes]) -> EngineShell:
     engine = Engine(bytes)
-    return EngineShell(engine, answers, lambda datagram, _peer: sent.append(datagram), lambda: None)
+    shell = EngineShell(engine, answers)
+    shell.sends_by(PeerAddress, lambda datagram, _to: sent.append(datagram))
+    return shell
 
 
 async def test_an_answer_that_can_not_be_encoded_costs_no_other_request_its_own() -> None:

@@ -7,11 +7,11 @@ import pytest
 from coap_engine.message import CoapPeer
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
-from gateway.coap.peers import KNOWN_MAX, UdpPeers, session_peer
+from gateway.coap.peers import KNOWN_MAX, session_peer, udp_peer
 
 
 def peer_at(host: str, port: int = 40_000) -> CoapPeer:
-    return UdpPeers().of(PeerAddress((host, port)))
+    return udp_peer(PeerAddress((host, port)))
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,8 @@ def test_sessions_are_never_equal_and_share_what_their_identity_may_take() -> No
 
 
 def test_a_flood_of_addresses_is_not_remembered() -> None:
-    peers = UdpPeers()
-    first = peers.of(PeerAddress(("192.0.2.1", 1)))
+    first = udp_peer(PeerAddress(("192.0.2.1", 1)))
     for port in range(2 * KNOWN_MAX):
-        peers.of(PeerAddress(("192.0.2.2", port)))
-    assert len(peers) <= KNOWN_MAX
-    assert peers.of(PeerAddress(("192.0.2.1", 1))) == first
+        udp_peer(PeerAddress(("192.0.2.2", port)))
+    assert udp_peer.cache_info().currsize <= KNOWN_MAX
+    assert udp_peer(PeerAddress(("192.0.2.1", 1))) == first

@@ -15,7 +15,7 @@ from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.operations.status import StatusResource, StatusSummary
-from gateway.coap.peers import UdpPeers, session_peer
+from gateway.coap.peers import session_peer, udp_peer
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.requester import plain_requester
 from gateway.coap_client import ClientError, Response
@@ -59,7 +59,7 @@ async def test_the_resource_tells_all_to_whom_the_policy_gives_it(told: Mapping[
 def test_strangers_have_it_at_hand_and_look_once_a_second_for_all_of_them() -> None:
     report, request = Report(), CoapRequest(codes.GET, STATUS)
     summary = StatusSummary(report, access_of())
-    stranger = UdpPeers().of(ELSEWHERE)
+    stranger = udp_peer(ELSEWHERE)
     for now in (1.0, 1.2, 1.9):
         answer = summary.answer(request, stranger, now)
         assert answer is not None
@@ -72,11 +72,11 @@ def test_strangers_have_it_at_hand_and_look_once_a_second_for_all_of_them() -> N
 @pytest.mark.parametrize(
     ("peer", "request_"),
     [
-        (UdpPeers().of(LOCAL), CoapRequest(codes.GET, STATUS)),
+        (udp_peer(LOCAL), CoapRequest(codes.GET, STATUS)),
         (METER, CoapRequest(codes.GET, STATUS)),
-        (UdpPeers().of(ELSEWHERE), CoapRequest(codes.FETCH, STATUS)),
-        (UdpPeers().of(ELSEWHERE), CoapRequest(codes.GET, (*STATUS, (17, b"<")))),
-        (UdpPeers().of(ELSEWHERE), CoapRequest(codes.GET, ((11, b"sensors"),))),
+        (udp_peer(ELSEWHERE), CoapRequest(codes.FETCH, STATUS)),
+        (udp_peer(ELSEWHERE), CoapRequest(codes.GET, (*STATUS, (17, b"<")))),
+        (udp_peer(ELSEWHERE), CoapRequest(codes.GET, ((11, b"sensors"),))),
     ],
 )
 def test_all_others_and_all_else_are_left_to_the_resource(

@@ -21,7 +21,7 @@ from gateway.coap.directory.fleet_lookup import FleetLookUps
 from gateway.coap.fleet_directory.partial import PARTIAL
 from gateway.coap.fleet_directory.search import AT_ONCE
 from gateway.coap.fleet_directory.searches import PER_HOST
-from gateway.coap.peers import UdpPeers
+from gateway.coap.peers import udp_peer
 from gateway.coap_client import Response, request
 from resource_directory.digest import DirectoryDigest
 from resource_directory.link_format import WebLink, parse
@@ -31,7 +31,7 @@ from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
-PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
+PEER = udp_peer(PeerAddress(("192.0.2.1", 40_000)))
 PLACES = {
     "gw-here": "campus/north",
     "gw-b": "campus/north",

@@ -15,7 +15,7 @@ from gateway.coap.access import CoapAccess
 from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObserving
 from gateway.coap.fleet_directory.observed import GATEWAYS_MAX
 from gateway.coap.fleet_directory.targets import LookedUp
-from gateway.coap.peers import UdpPeers
+from gateway.coap.peers import udp_peer
 from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.trust.policy.principal import PSK, Principal
 from resource_directory.link_format import WebLink, serialise
@@ -24,7 +24,7 @@ from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
-PEER = UdpPeers().of(PeerAddress(("192.0.2.1", 40_000)))
+PEER = udp_peer(PeerAddress(("192.0.2.1", 40_000)))
 PRINCIPAL = Principal(PSK, "operator")
 HAS = ResourceResponse(codes.CONTENT, b"</valve>", 40)
 

@@ -8,7 +8,7 @@ from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
-from gateway.coap.peers import OscoreAddress, UdpPeers, session_peer
+from gateway.coap.peers import OscoreAddress, session_peer, udp_peer
 from gateway.coap.refused_requests import RefusedRequests
 from tests.policies import access_of
 
@@ -31,7 +31,7 @@ LAMP = PeerIdentity(Proof.OSCORE, "lamp")
             "(no_right, 1 so far)",
         ),
         (
-            UdpPeers().of(AT),
+            udp_peer(AT),
             "a stranger at 192.0.2.1: /a%2Fb/\\x1b[2J: this needs a key (coaps) "
             "(no_proof, 1 so far)",
         ),
@@ -48,7 +48,7 @@ def test_a_line_says_who_asked_for_what_from_where_and_why_not(
 
 
 def test_a_flood_is_counted_and_has_a_line_a_second(caplog: pytest.LogCaptureFixture) -> None:
-    refused, stranger = RefusedRequests(), UdpPeers().of(AT)
+    refused, stranger = RefusedRequests(), udp_peer(AT)
     request = CoapRequest(codes.PUT, tuple((11, b"x" * 255) for _ in range(200)))
     refusal = access_of().refusal(request, stranger)
     assert refusal is not None

@@ -22,7 +22,7 @@ from mqtt_peer import Peer
 from coap_engine.message import CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
-from gateway.coap.peers import UdpPeers, session_peer
+from gateway.coap.peers import session_peer, udp_peer
 from gateway.coap_client import CoapClient, Response
 from gateway.process.running import configuration_faults
 from gateway.sensors import bounded_calls, bounded_workshop, driver_process, drivers
@@ -414,7 +414,7 @@ def test_who_has_the_operators_right_changes_sensors_and_nobody_else() -> None:
     for code, path in ((Code.POST, [b"sensors"]), (Code.DELETE, [b"sensors", b"pump"])):
         request = CoapRequest(int(code), tuple((11, segment) for segment in path))
         assert access.refusal(request, operator) is None
-        for other in (reader, UdpPeers().of(at)):
+        for other in (reader, udp_peer(at)):
             refusal = access.refusal(request, other)
             assert refusal is not None
             assert Code(refusal.code) in (Code.FORBIDDEN, Code.UNAUTHORIZED)
