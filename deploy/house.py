@@ -64,7 +64,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, REST): 1,
     (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
-    (QUESTIONS, BROKER): 135,
+    (QUESTIONS, BROKER): 134,
     (QUESTIONS, REST): 113,
 }
 """What stands above its goal today, by measure and part."""

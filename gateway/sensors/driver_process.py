@@ -62,7 +62,7 @@ class ChildFailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class DriverRequest:
-    """What a process is to do.
+    """An order for the process of a driver.
 
     Attributes:
         work: ``read`` each sensor once, ``build`` them alone, or ``describe`` a driver.
@@ -174,7 +174,7 @@ def _told(process: subprocess.Popen[bytes], request: bytes, driver_limit_s: floa
 
 
 class _Answers:
-    """What a process says, message by message."""
+    """The answers of a process, message by message."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
