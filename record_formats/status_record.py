@@ -115,6 +115,8 @@ class StatusRecord:
             ``overdue`` or ``trial failed``.
         backup_why: why it is not good, or why the last one failed though an older one is good.
         backup_age_s: of the last good one.
+        rated_messages_per_s: of QoS 1 that the machine should be given, as was measured there.
+        rated_clients: that it should be given.
         more: keys of later versions; their version ``r`` among them, if it is beyond `VERSION`.
 
     """
@@ -158,6 +160,8 @@ class StatusRecord:
     backup: str = ""
     backup_why: str = ""
     backup_age_s: float | None = None
+    rated_messages_per_s: int | None = None
+    rated_clients: int | None = None
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
@@ -218,6 +222,8 @@ class _Form(msgspec.Struct, omit_defaults=True):
     bk: _Text = ""
     by: _Text = ""
     ba: Annotated[float, Meta(ge=0, le=_MOST_S)] | None = None
+    rm: _Count | None = None
+    rn: _Count | None = None
 
 
 _NAMES: Final[Mapping[str, str]] = {
@@ -260,6 +266,8 @@ _NAMES: Final[Mapping[str, str]] = {
     "bk": "backup",
     "by": "backup_why",
     "ba": "backup_age_s",
+    "rm": "rated_messages_per_s",
+    "rn": "rated_clients",
 }
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
 _MEASURES: Final = ("up", "la", "lo", "co", "tc", "l1", "rc", "ba")

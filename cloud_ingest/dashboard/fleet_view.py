@@ -25,7 +25,7 @@ _ALL: Final = (
     *("build", "boot_epoch", "roles", "links", "clock_offset_ms", "disk_written_bytes"),
     *("memory_bytes", "undecodable", "duplicates", "kept_local", "first_seen", "last_status"),
     *("member_error", "counters", "judged", "page", "release", "trial_release", "trial_why"),
-    *("backup_why", "backup_age_s"),
+    *("backup_why", "backup_age_s", "rated_messages_per_s", "rated_clients"),
 )
 
 

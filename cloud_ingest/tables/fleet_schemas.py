@@ -61,6 +61,7 @@ GATEWAYS: Final = pa.schema(
         ("reboot_due", pa.bool_()),
         *((name, _TEXT) for name in ("backup", "backup_why")),
         ("backup_age_s", _REAL),
+        *((name, _LONG) for name in ("rated_messages_per_s", "rated_clients")),
     ]
 )
 """A row a gateway. Times are the collector's; ``health`` is a word of `health.State`, and holds for

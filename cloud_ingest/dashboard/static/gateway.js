@@ -33,6 +33,7 @@ function facts(is) {
     fact("Version", [is.version || "–", is.build ? ` (${is.build})` : ""]),
     ...upgradeFacts(is, fact),
     ...backupFact(is, fact),
+    ...ratingFact(is, fact),
     fact("Roles", (is.roles || []).join(", ") || "–"),
     fact("Messages", `${count(is.messages)}, ${measured(is.rate_per_s, "1/s")}`),
     fact("Clients over MQTT", count(is.mqtt_clients)),
@@ -51,6 +52,13 @@ function facts(is) {
     fact("Not decodable", count(is.undecodable)),
     fact("Boot epoch", h("code", {}, is.boot_epoch ?? "–")),
   );
+}
+
+/** How much its machine should be given, where somebody has measured that. */
+function ratingFact(is, fact) {
+  if (is.rated_messages_per_s === null) return [];
+  const rated = `${count(is.rated_messages_per_s)} messages/s of ${count(is.rated_clients)} clients`;
+  return [fact("Rated for", rated)];
 }
 
 /** What it says of its backups: how old the last good one is, or why there is none. */

@@ -13,8 +13,7 @@ from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.node.links.node import TreeNode
 from gateway.process.configuration.config import GatewaySection
-from gateway.process.fleet_status.machine import MachineReading
-from gateway.process.fleet_status.own_release import ReleaseReading
+from gateway.process.fleet_status.looks import Looked
 from gateway.process.fleet_status.pace import StatusPace, TreePlace
 from gateway.sensors.sampler import Sampler
 from light_dataclasses import dataclass
@@ -73,7 +72,7 @@ class OwnStatus:
         interval_s: float,
         up_s: float,
         place: Place,
-        looked: tuple[MachineReading, ReleaseReading, BackupStanding],
+        looked: Looked,
         pace: StatusPace,
     ) -> StatusRecord:
         """Return how it is now.
@@ -82,11 +81,10 @@ class OwnStatus:
             interval_s: how often it says so.
             up_s: since its start.
             place: where in the hierarchy it stands.
-            looked: at the machine, its release and its backups.
+            looked: what was looked up.
             pace: has counted what happened to its place in the tree.
 
         """
-        machine, release, backup = looked
         waiting, at = report.waiting(self.core), self.place_in_tree()
         links = sorted(self._links(), key=lambda link: (link.state != "forwarding", link.peer))
         return StatusRecord(
@@ -98,9 +96,10 @@ class OwnStatus:
             group=place.group,
             latitude=self.settings.latitude,
             longitude=self.settings.longitude,
-            **asdict(machine),
-            **asdict(release),
-            **_told(backup),
+            **asdict(looked.machine),
+            **asdict(looked.release),
+            **_told(looked.backup),
+            **asdict(looked.rating),
             queue_messages=waiting.queued_messages + waiting.inflight_messages,
             queue_bytes=self._queue_bytes(),
             mqtt_clients=self.core.sessions.connected,

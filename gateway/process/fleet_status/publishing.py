@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final
 
-from gateway.backups.standing import BackupFiles, BackupStanding
+from gateway.backups.standing import BackupFiles
 from gateway.process.configuration.config import GatewaySection
-from gateway.process.fleet_status.machine import MachineFiles, MachineReading
-from gateway.process.fleet_status.own_release import ReleaseFiles, ReleaseReading
+from gateway.process.fleet_status.looks import Looked, Looks
+from gateway.process.fleet_status.machine import MachineFiles
+from gateway.process.fleet_status.own_release import ReleaseFiles
 from gateway.process.fleet_status.own_status import OwnStatus
 from gateway.process.fleet_status.pace import StatusPace
+from gateway.process.fleet_status.rating import RatingFile
 from gateway.sensors.threads import DriverBusyError, DriverThreads
 from record_formats.status_record import SUFFIX, StatusError
 from tree_handler.batch import Entry
@@ -24,8 +26,6 @@ from tree_handler.members.place import Place
 
 Accept = Callable[[Entry], None]
 READ_TIMEOUT_S: Final = 2.0
-_Look: TypeAlias = tuple[MachineReading, ReleaseReading, BackupStanding]
-_NOT_LOOKED: Final[_Look] = (MachineReading(), ReleaseReading(), BackupStanding())
 _log = logging.getLogger(__name__)
 
 
@@ -34,9 +34,7 @@ class StatusPublishing:
 
     Args:
         own: what is told.
-        machine: what it runs on.
-        release: what it runs.
-        backups: how it stands with its backups.
+        looks: what is looked up for each record.
         place: gives where in the hierarchy it stands.
         accept: takes what is published.
         interval_s: how often; 0 for never.
@@ -48,18 +46,14 @@ class StatusPublishing:
     def __init__(
         self,
         own: OwnStatus,
-        machine: MachineFiles,
-        release: ReleaseFiles,
-        backups: BackupFiles,
+        looks: Looks,
         place: Callable[[], Place],
         accept: Accept,
         interval_s: float,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._own = own
-        self._machine = machine
-        self._release = release
-        self._backups = backups
+        self._looks = looks
         self._place = place
         self._accept = accept
         self._interval_s = interval_s
@@ -99,7 +93,7 @@ class StatusPublishing:
     def leave(self) -> None:
         """Say once more how it is, with what it is about to do, and then no more."""
         if not self._is_over:
-            self._publish(*_NOT_LOOKED)
+            self._publish(Looked())
             self._is_over = True
 
     async def stop(self) -> None:
@@ -115,21 +109,15 @@ class StatusPublishing:
     async def _send(self) -> None:
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                found = await self._threads.call(self._machine, self._look)
+                found = await self._threads.call(self._looks, self._looks.read)
         except (TimeoutError, DriverBusyError):
-            found = _NOT_LOOKED
+            found = Looked()
         if not self._is_over:
-            self._publish(*found)
+            self._publish(found)
 
-    def _look(self) -> _Look:
-        return self._machine.read(), self._release.read(), self._backups.read()
-
-    def _publish(
-        self, machine: MachineReading, release: ReleaseReading, backup: BackupStanding
-    ) -> None:
+    def _publish(self, looked: Looked) -> None:
         place = self._place()
         up_s = self._loop.time() - self._started
-        looked = (machine, release, backup)
         record = self._own.record(self._interval_s, up_s, place, looked, self._pace)
         try:
             payload = record.encode()
@@ -147,9 +135,9 @@ def begin(
     accept: Accept,
 ) -> StatusPublishing:
     """Have a gateway say how it is from now on, as its configuration says."""
-    machine = MachineFiles(settings.state_dir)
-    every_s = settings.status_interval_s
-    publishing = StatusPublishing(own, machine, ReleaseFiles(), backups, place, accept, every_s)
+    folder = settings.state_dir
+    looks = Looks(MachineFiles(folder), ReleaseFiles(), backups, RatingFile(folder))
+    publishing = StatusPublishing(own, looks, place, accept, settings.status_interval_s)
     # Links may be up already; it needs to hear of the tree alone.
     own.node.add_part(publishing)
     return publishing

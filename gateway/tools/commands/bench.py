@@ -44,6 +44,12 @@ def add(commands: Any, add_config: Callable[[argparse.ArgumentParser], None]) ->
         metavar="S",
         help=f"for how long, {SECONDS_MIN:g} or more (default: {SECONDS:g})",
     )
+    bench.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep the verdict in gateway.state_dir: the gateway tells it in its status record, "
+        "and the fleet's dashboard shows it",
+    )
     bench.add_argument("--json", action="store_true", help="for scripts")
     bench.set_defaults(command=_run)
 

@@ -13,8 +13,10 @@ from typing import Any, TypeVar
 
 from gateway.process.configuration import place
 from gateway.process.configuration.config import ConfigError, GatewaySettings, load
+from gateway.process.fleet_status import rating
+from gateway.process.fleet_status.rating import Rating
 from gateway.tools.bench.errors import BenchError
-from gateway.tools.bench.figures import as_document, as_text
+from gateway.tools.bench.figures import Recommended, as_document, as_text, verdict
 from gateway.tools.bench.measured_gateway import NICE
 from gateway.tools.bench.run import measured
 from gateway.tools.commands import output
@@ -35,7 +37,8 @@ def run(options: argparse.Namespace) -> int:
         FailedError: nothing could be measured.
 
     """
-    folder = options.folder or _state_dir(options.config)
+    kept_in = _state_dir(options.config, is_kept=True) if options.keep else None
+    folder: Path = options.folder or kept_in or _state_dir(options.config, is_kept=False)
     if not folder.is_dir():
         raise WrongUseError(f"--folder: {folder}: no such folder")
     os.nice(NICE)
@@ -55,7 +58,16 @@ def run(options: argparse.Namespace) -> int:
         output.print_json(as_document(figures))
     else:
         sys.stdout.write(as_text(figures) + "\n")
+    if kept_in is not None:
+        _keep(kept_in, verdict(figures))
     return 0
+
+
+def _keep(state_dir: Path, given: Recommended) -> None:
+    try:
+        rating.keep(state_dir, Rating(given.messages_per_s, given.clients))
+    except OSError as error:
+        raise FailedError(f"--keep: {error.filename}: {error.strerror}") from error
 
 
 def _complaining(what: str) -> None:
@@ -70,8 +82,12 @@ async def _ended_by_sigterm(run: Coroutine[Any, Any, T]) -> T:
     return await run
 
 
-def _state_dir(config: Path | None) -> Path:
-    """The state folder of a configuration.
+def _state_dir(config: Path | None, *, is_kept: bool) -> Path:
+    """Return the state folder of a configuration.
+
+    Args:
+        config: its file; None: where it is looked for.
+        is_kept: whether something is to be kept there, so that no other folder will do.
 
     Raises:
         WrongUseError: there is no configuration, or it is wrong.
@@ -80,10 +96,14 @@ def _state_dir(config: Path | None) -> Path:
     try:
         return load(config or place.find(), GatewaySettings).gateway.state_dir
     except place.NoConfigError as error:
+        if is_kept:
+            raise WrongUseError(f"--keep: {error}: name the gateway's with --config") from error
         raise WrongUseError(
             f"--folder: not given, and {error}: name a folder on the disk that is to be measured"
         ) from error
     except ConfigError as error:
+        if is_kept:
+            raise WrongUseError(f"--keep: {error}") from error
         raise WrongUseError(f"{error}: --folder names the disk without a configuration") from error
 
 

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.process.fleet_status.rating import Rating, RatingFile
 from gateway.tools.bench import coap_load, disk, measured_gateway, mqtt_load
 from gateway.tools.bench.errors import BenchError
 from gateway.tools.bench.figures import (
@@ -197,12 +198,36 @@ def test_a_run_measures_a_gateway_of_its_own_and_leaves_nothing(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_verdict_is_kept_for_the_gateway_of_the_configuration(tmp_path: Path) -> None:
+    state, disk = tmp_path / "state", tmp_path / "disk"
+    state.mkdir()
+    disk.mkdir()
+    config, key = tmp_path / "gateway.toml", tmp_path / "tree.key"
+    key.touch(0o600)
+    key.write_text("5a" * 32)
+    config.write_text(
+        f"""
+        gateway = {{id = "gw", state_dir = "{state}"}}
+        tree = {{key_file = "{key}"}}
+        access = {{anonymous = true}}
+        """
+    )
+    where = ("--config", str(config), "--folder", str(disk))
+    done = bench(*where, "--seconds", "5", "--json", "--keep")
+    said, complained = done.communicate(timeout=200)
+    assert done.returncode == 0, complained
+    found = json.loads(said)["verdict"]
+    assert RatingFile(state).read() == Rating(found["messages_per_s"], found["clients"])
+    assert list(disk.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("--seconds", "4"), "--seconds: 4 is not 5 or more"),
         (("--seconds", "nan"), "--seconds: nan is not 5 or more"),
         (("--config", "/nowhere.toml"), "/nowhere.toml"),
+        (("--keep", "--folder", "/tmp", "--config", "/nowhere.toml"), "--keep: /nowhere.toml"),
     ],
 )
 def test_what_is_wrong_with_the_command_is_told_in_a_line(
