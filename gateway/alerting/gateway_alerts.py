@@ -23,6 +23,7 @@ from alerts.terms import ways_of
 from gateway.alerting.figures import AlertFigures
 from gateway.alerting.judging import GatewayJudge, SeenByGateway
 from gateway.alerting.plan import AlertPlan
+from gateway.alerting.rules import GATEWAY_AWAY
 
 KEPT_EACH_S: Final = 60.0
 """How long nobody has taken something on is kept so often: a kill delays an escalation by this."""
@@ -85,12 +86,22 @@ class GatewayAlerts:
         before = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
         dropped = [queue.pass_time(passed_s) for queue in self._queues.values()]
         self.told = told = self._desk.look(
-            self._judge.look(seen, steady_s, self._desk.subjects), LookTime(wall_us, passed_s)
+            self._judge.look(seen, steady_s, self._desk.subjects, self.telling),
+            LookTime(wall_us, passed_s),
         )
         self._send(told)
         is_escalated = self._escalates and self._escalate(passed_s)
         after = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
         return bool(self.told) or any(dropped) or is_escalated or before != after
+
+    @property
+    def telling(self) -> frozenset[str]:
+        """The lost gateways of which this one has told, and whose end it is to tell."""
+        return frozenset(
+            one.raised.gateway
+            for one in self._desk.standing
+            if one.is_told and one.raised.rule == GATEWAY_AWAY
+        )
 
     def due(self) -> list[tuple[str, tuple[AlertRecord, ...]]]:
         """Return what each way out is to be handed now; ways that get nothing are left out."""

@@ -74,6 +74,7 @@ class SeenByGateway:
         away: gateways that the tree has lost, and of which this one is to tell.
         missing: all that it has lost.
         forgotten: gateways that will not come back.
+        told_elsewhere: lost gateways of which another one has told, and goes on.
         sites: where gateways stand.
         above: of each gateway, the one above it.
         failing: parts of the process that do not run, and why.
@@ -105,6 +106,7 @@ class SeenByGateway:
     away: Sequence[str] = ()
     missing: Collection[str] = ()
     forgotten: Collection[str] = ()
+    told_elsewhere: Collection[str] = ()
     sites: Mapping[str, str] = field(default_factory=dict)
     above: Mapping[str, str | None] = field(default_factory=dict)
     failing: Mapping[str, str] = field(default_factory=dict)
@@ -130,7 +132,11 @@ class GatewayJudge:
         self._elections = _Recent(FLAPPING_S)
 
     def look(
-        self, seen: SeenByGateway, steady_s: float, held: Collection[AlertSubject] = ()
+        self,
+        seen: SeenByGateway,
+        steady_s: float,
+        held: Collection[AlertSubject] = (),
+        telling: Collection[str] = (),
     ) -> AlertLook:
         """Judge what was seen.
 
@@ -138,6 +144,7 @@ class GatewayJudge:
             seen: it.
             steady_s: when, by a clock that nobody sets.
             held: what alerts stand about, or are about to.
+            telling: lost gateways of which this one has told.
 
         """
         verdict = _Verdict(seen)
@@ -145,7 +152,7 @@ class GatewayJudge:
         self._clock(verdict, seen)
         _certificates(verdict, seen)
         self._broker(verdict, seen, steady_s)
-        _neighbours(verdict, seen, held)
+        _neighbours(verdict, seen, held, telling)
         elections = self._elections.count(seen.elections, steady_s)
         is_wrong = True if elections >= ELECTIONS else None if elections > 1 else False
         message = f"it became root {elections} times in {FLAPPING_S / 60:.0f} minutes"
@@ -293,7 +300,12 @@ def _certificates(verdict: _Verdict, seen: SeenByGateway) -> None:
             verdict.is_wrong(rules.CERTIFICATE_ENDING, True, message, part, days)
 
 
-def _neighbours(verdict: _Verdict, seen: SeenByGateway, held: Collection[AlertSubject]) -> None:
+def _neighbours(
+    verdict: _Verdict,
+    seen: SeenByGateway,
+    held: Collection[AlertSubject],
+    telling: Collection[str],
+) -> None:
     verdict.judge(rules.NO_LINK)
     if not seen.links:  # that says all: of others an alert neither begins nor ends meanwhile
         _cut_off(verdict, seen, held)
@@ -310,10 +322,11 @@ def _neighbours(verdict: _Verdict, seen: SeenByGateway, held: Collection[AlertSu
             verdict.is_wrong(rules.NEIGHBOUR_AWAY, is_wrong, message, address, gateway=who)
     verdict.judge(rules.GATEWAY_AWAY)
     # Whoever tells of a lost gateway does so until it is back, also when another one is to tell
-    # of such by now, and when its record is no more.
+    # of such by now, and when its record is no more. Who is about to leaves it to one that has.
     missed = {who for rule, who, _ in held if rule == rules.GATEWAY_AWAY}
     still = {who for who in missed if who not in seen.sites or who in seen.missing}
     still.difference_update(seen.forgotten)
+    still.difference_update(one for one in seen.told_elsewhere if one not in telling)
     for who in sorted({*seen.away, *still}):
         verdict.is_wrong(rules.GATEWAY_AWAY, True, f"the tree has lost {who}", gateway=who)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final
 
@@ -147,6 +147,7 @@ class AlertSources:
             away=[missed for missed, by in fleet.told_by.items() if by == own.id],
             missing=fleet.lost,
             forgotten=fleet.forgotten,
+            told_elsewhere={one for one, by in fleet.have_told.items() if by != own.id},
             sites=fleet.sites,
             above=fleet.above,
             failing=self.watched.failing,
@@ -155,6 +156,17 @@ class AlertSources:
             elections=self.elections.count,
             sensors=self.sensors.look(),
         )
+
+    def say_told(self, lost: Collection[str]) -> None:
+        """Say to the others of which lost gateways this one has told, as far as they do not know.
+
+        Args:
+            lost: their ids.
+
+        """
+        own = self.node.tree.identity
+        for entry in self.fleet.to_say(lost, own.gateway_id, own.boot_epoch):
+            self.node.publish(entry, control=True)
 
     def _failed_logins(self) -> int:
         over_dtls = self.edge.coap_counts().dtls.get(HANDSHAKES_FAILED, 0)

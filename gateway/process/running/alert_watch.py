@@ -176,6 +176,7 @@ class AlertWatch:
         offset_s = time.localtime().tm_gmtoff
         if self._alerts.look(seen, time.time_ns() // 1_000, steady_s, offset_s):
             self._is_kept = False
+        self._sources.say_told(self._alerts.telling)
         for record in self._alerts.told:
             level = logging.INFO if record.change == "cleared" else logging.WARNING
             _log.log(level, "alert %s", record)

@@ -421,11 +421,13 @@ def _alerts(
         return None
     elections = Elections(settings.gateway.id, lambda: node.tree.root_id)
     node.add_part(elections)
+    fleet = LostGateways(ground.members.known)
+    tree.arrivals.tell(fleet.receive)
     sources = AlertSources(
         own=around.settings.own,
         node=node,
         core=core,
-        fleet=LostGateways(ground.members.known),
+        fleet=fleet,
         attachment=attachment,
         edge=edge,
         watched=around.watched,

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
-from gateway.alerting.lost_gateways import LostGateways
+import pytest
+
+from gateway.alerting import lost_gateways
+from gateway.alerting.lost_gateways import TOLD_TOPIC, LostGateways
+from tree_handler.batch import Entry, Header
+from tree_handler.errors import ProtocolError
 from tree_handler.members.absence import AbsenceNotice
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
@@ -51,6 +58,10 @@ class Seen:
         self.members.is_said_absent(notice)
         self.members.is_forgotten(notice)
         self.members.suspect(self.members.suspects - {name})
+
+    def hears(self, teller: str, lost: str, epoch: int = 1, version: int = 0) -> None:
+        entry = Entry(TOLD_TOPIC + lost, AbsenceNotice(lost, 1, version).encode())
+        self.lost.receive(entry, cast(Header, SimpleNamespace(origin=teller, epoch=epoch)))
 
     @property
     def told_by(self) -> dict[str, str | None]:
@@ -118,3 +129,50 @@ def test_one_that_comes_back_all_the_same_can_be_lost_again() -> None:
     assert seen.lost.look().forgotten == frozenset()
     seen.loses("gw-leaf")
     assert seen.told_by == {"gw-leaf": "gw-head"}
+
+
+def test_whoever_has_told_of_a_lost_one_goes_on_while_it_is_there_in_the_same_life() -> None:
+    seen = Seen()
+    seen.loses("gw-leaf")
+    seen.hears("gw-next", "gw-leaf")
+    assert seen.told_by == {"gw-leaf": "gw-next"}, "though it is not the head"
+    seen.takes_out("gw-leaf")
+    assert seen.told_by == {"gw-leaf": "gw-next"}
+    seen.loses("gw-next")
+    assert seen.told_by["gw-leaf"] == "gw-head"
+    seen.loses()
+    assert seen.told_by["gw-leaf"] == "gw-next"
+    seen.members.update(record("gw-next", 7, epoch=2))  # what it knew it may know no more
+    assert seen.told_by == {"gw-leaf": "gw-head"}
+
+
+@pytest.mark.parametrize(("teller", "version"), [("gw-stranger", 0), ("gw-next", 1)])
+def test_a_word_of_a_stranger_or_of_another_loss_changes_nothing(teller: str, version: int) -> None:
+    seen = Seen()
+    seen.loses("gw-leaf")
+    seen.hears(teller, "gw-leaf", version=version)
+    assert seen.told_by == {"gw-leaf": "gw-head"}
+
+
+def test_what_it_has_told_of_it_says_once_in_each_life() -> None:
+    seen = Seen()
+    seen.loses("gw-leaf")
+    (entry,) = seen.lost.to_say(["gw-leaf", "gw-back-again"], "gw-head", 1)
+    assert entry.topic == TOLD_TOPIC + "gw-leaf"
+    assert AbsenceNotice.decode(entry.payload) == AbsenceNotice("gw-leaf", 1, 0)
+    assert seen.lost.to_say(["gw-leaf"], "gw-head", 1) == []
+    assert len(seen.lost.to_say(["gw-leaf"], "gw-head", 2)) == 1
+
+
+def test_words_are_bounded_and_one_that_says_nothing_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lost_gateways, "MAX_LOST", 3)
+    seen = Seen()
+    for number in range(10):
+        seen.hears("gw-next", f"gw-{number}")
+    assert len(seen.lost._words) == 3
+    header = cast(Header, SimpleNamespace(origin="gw-next", epoch=1))
+    with pytest.raises(ProtocolError):
+        seen.lost.receive(Entry(TOLD_TOPIC + "gw-leaf", b"\xc1"), header)
+    seen.lost.receive(Entry("$hedgerow/other", b""), header)

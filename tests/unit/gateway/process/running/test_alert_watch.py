@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -77,6 +77,10 @@ class Sources:
         self.watched = WatchedTasks()
         self.wrong: dict[str, Any] = {}
         self.looks: list[MachineLook] = []
+        self.said: set[str] = set()
+
+    def say_told(self, lost: Collection[str]) -> None:
+        self.said.update(lost)
 
     def own(self) -> Any:
         return SimpleNamespace(id="gw-a", place=Place("campus", "north"))
