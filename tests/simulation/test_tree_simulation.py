@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from islands import TwoIslands
 from searching import first_seed
 
-from tree_handler.simulation.checks import astray
+from tree_handler.simulation.checks import astray, linked
 from tree_handler.simulation.network import Edge
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.runs import FaultOptions, Options, Simulation, run, run_many
@@ -94,6 +94,21 @@ def test_two_islands_join_without_a_ring_when_the_better_root_dies() -> None:
     for edge in islands.network.edges:
         islands.network.heal(edge)
     assert not islands.calm().violations
+
+
+def test_what_is_checked_is_held_against_who_is_linked_and_who_was_before_a_time() -> None:
+    islands = Islands()
+    links = linked(islands.gateways, islands.network)
+    assert any(links.values())
+    assert links == {
+        name: {
+            (set(edge.ids) - {name}).pop()
+            for edge in islands.network.edges
+            if name in edge.ids and gateway.is_linked(edge)
+        }
+        for name, gateway in islands.gateways.items()
+    }
+    assert not any(linked(islands.gateways, islands.network, 0.0).values())
 
 
 def test_without_agreement_rings_form(monkeypatch: pytest.MonkeyPatch) -> None:

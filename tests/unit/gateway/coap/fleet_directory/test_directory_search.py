@@ -93,6 +93,18 @@ def test_pages_are_parts_of_the_whole_whatever_the_order_of_answers(
     assert found == whole[page * count : (page + 1) * count]
 
 
+@given(st.data(), st.integers(0, 4 * AT_ONCE))
+def test_a_part_is_found_however_many_gateways_before_it_have_nothing(
+    data: st.DataObject, empty: int
+) -> None:
+    targets = records(4 * AT_ONCE + 1)
+    has = {one.id: int(number >= empty) for number, one in enumerate(targets)}
+    searches = made()
+    number = searches.begin(look_up("page=0", "count=1"), targets, "host", lambda _: True, 0.0)
+    (found,) = run(searches, number, has, data)
+    assert found.get("gw") == targets[empty].id
+
+
 def test_a_gateway_with_many_links_is_asked_page_by_page() -> None:
     searches = made()
     number = searches.begin(look_up(), records(1), "host", lambda _: True, 0.0)

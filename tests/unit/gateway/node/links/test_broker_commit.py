@@ -107,6 +107,19 @@ def refusing(monkeypatch: pytest.MonkeyPatch, log: MessageLog, number: int) -> N
     monkeypatch.setattr(log, "append", refuse)
 
 
+async def test_who_publishes_a_message_of_the_gateway_s_own_is_told_why_the_log_refused(
+    node: TreeNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusing(monkeypatch, node.log, 0)
+    refused = node.publish(Entry("t", b"1", 1))
+    assert refused is not None
+    with pytest.raises(LogError, match="Input/output error"):
+        await asyncio.wait_for(refused, 30)
+    taken = node.publish(Entry("t", b"2", 1))
+    assert taken is not None
+    await asyncio.wait_for(taken, 30)
+
+
 async def test_nothing_is_logged_behind_what_the_log_refused_and_what_was_refused_is_not_there(
     node: TreeNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

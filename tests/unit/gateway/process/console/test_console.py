@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import json
 import re
 import tomllib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
 from pathlib import Path
 
@@ -260,6 +261,27 @@ def console_port(folder: Path) -> int:
     return int(console.rpartition(":")[2])
 
 
+WITHOUT_ANY = {
+    *("hedgerow_mqtt_refusals", "hedgerow_overlay_events", "hedgerow_dtls_events"),
+    *(f"hedgerow_alert_way_{what}_records" for what in ("waiting", "delivered", "dropped")),
+    *("hedgerow_alert_way_failing", "hedgerow_certificate_expiry_timestamp_seconds"),
+    "hedgerow_member_away",
+}
+"""What tells of events, ways out, files and others has nothing to tell where there are none."""
+
+
+def named_in(document: str) -> Iterator[tuple[str, set[str]]]:
+    """The metrics of a table, each with its labels: `a_{b,c}_d{e}` is a_b_d and a_c_d, with e."""
+    for line in document.splitlines():
+        for token in re.findall(r"`(hedgerow_[^` ]+)`", line.split("|")[1] if "|" in line else ""):
+            match = re.fullmatch(r"(.*?)(?:(?<!_)\{(.*)\})?", token)
+            assert match is not None
+            name, labels = match.groups()
+            parts = [part.split(",") for part in re.split(r"[{}]", name)]
+            for one in itertools.product(*parts):
+                yield "".join(one).removesuffix("_total"), set((labels or "").split(",")) - {""}
+
+
 async def scraped(folder: Path) -> str:
     answer = await ask(console_port(folder), GET)
     return answer.partition(b"\r\n\r\n")[2].decode()
@@ -280,6 +302,23 @@ class TestGateway:
         limits = families["hedgerow_mqtt_limit"].samples
         used = families["hedgerow_mqtt_limit_used"].samples
         assert [s.labels for s in limits] == [s.labels for s in used]
+
+    async def test_the_document_names_each_metric_with_the_labels_that_it_has(
+        self, tmp_path: Path
+    ) -> None:
+        process = GatewayProcess(settings(tmp_path, mode="topic"))
+        await process.start()
+        text = await scraped(tmp_path)
+        await process.stop()
+        found = {f.name: f for f in text_string_to_metric_families(text)}
+        document = (Path(__file__).parents[5] / "docs" / "monitoring.md").read_text()
+        documented = dict(named_in(document))
+        told = {name: family for name, family in found.items() if name.startswith("hedgerow_")}
+        assert told.keys() <= documented.keys()
+        assert {name for name, family in told.items() if not family.samples} <= WITHOUT_ANY
+        for name, family in told.items():
+            for sample in family.samples:
+                assert sample.labels.keys() - {"le"} == documented[name], sample
 
     @pytest.mark.peer("promtool", "prometheus")
     async def test_promtool_finds_nothing_to_say(
