@@ -208,7 +208,9 @@ def test_the_verdict_is_kept_for_the_gateway_of_the_configuration(tmp_path: Path
     config.write_text(
         f"""
         gateway = {{id = "gw", state_dir = "{state}"}}
-        tree = {{key_file = "{key}"}}
+        mqtt = {{host = "127.0.0.1", port = 0}}
+        coap = {{host = "127.0.0.1", port = 0}}
+        tree = {{key_file = "{key}", discovery = false}}
         access = {{anonymous = true}}
         """
     )
