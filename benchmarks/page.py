@@ -1,6 +1,6 @@
 """What a gateway's page costs it, and how long its answers take on a gateway that is full.
 
-    python -m benchmarks.page --sensors 500 --clients 200 --topics 10000
+    python -m benchmarks.page --sensors 500 --clients 200 --topics 10000 --devices 200
 
 It is for people: a machine that does something else gives other times, so nothing is held to them.
 """
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,16 +27,33 @@ from gateway.tools.commands.mqtt_client import Login, MqttClient
 
 START_S: Final = 60.0
 REST_S: Final = 4.0
-OPEN_S: Final = 30.0
+OPEN_S: Final = 20.0
 LOOKS: Final = 15
 PUBACKS_S: Final = 8.0
-ROUNDS: Final = 3
+ROUNDS: Final = 5
+LEAF_S: Final = 1.0
+"""After so long somebody who goes through all pages opens the next one."""
 USER: Final = {"user": "bench", "password": "bench"}
 ANSWERS: Final = (
     *("overview", "tree", "members", "clients", "sensors", "sensors?hour=0", "alerts", "log"),
     *("audit", "policy", "directory/endpoints", "directory/resources", "openapi.json", "support"),
     *("retained?filter=%23", "retained?filter=floor1/%23", "retained?filter=%2B/room7/%2B"),
+    *("configuration", "configuration/trial", "keys", "device-keys"),
+    *("drivers", "drivers/sht3x"),
 )
+CHECKED: Final = {"set": ["tree.hello_s=1.5"]}
+TRIED: Final = {"type": "switch", "name": "tried"}
+POSTED: Final[tuple[tuple[str, Any], ...]] = (
+    ("configuration/checks", CHECKED),
+    ("sensor-trials", TRIED),
+)
+"""What a form asks before anything is saved."""
+POLICY: Final = """version = 1
+[principals]
+"console:bench" = ["admin"]
+"user:*" = ["operator"]
+"stranger" = ["operator"]
+"""
 
 
 class Measured:
@@ -44,15 +62,20 @@ class Measured:
     Args:
         folder: for its files.
         sensors: how many switches it has.
+        devices: how many have a pre-shared key.
         web: whether it has a page.
 
     """
 
-    def __init__(self, folder: Path, sensors: int, *, web: bool) -> None:
+    def __init__(self, folder: Path, sensors: int, devices: int = 1, *, web: bool) -> None:
         folder.mkdir()
-        for name in ("tree.key", "passwords"):
+        for name in ("tree.key", "passwords", "psk"):
             (folder / name).touch(mode=0o600)
         (folder / "tree.key").write_text("ab" * 32)
+        (folder / "policy.toml").write_text(POLICY)
+        (folder / "psk").write_text(
+            "".join(f"meter-{number}:{number:032x}\n" for number in range(devices))
+        )
         (folder / "passwords").write_text(f"bench:{PasswordHasher().hash('bench')}\n")
         switches = "".join(
             f'[[sensors]]\ntype = "switch"\nname = "s{number}"\n' for number in range(sensors)
@@ -60,9 +83,11 @@ class Measured:
         config = folder / "gateway.toml"
         config.write_text(
             f'[gateway]\nid = "gw"\nstate_dir = "{folder}/state"\n[mqtt]\nport = 0\n'
-            f'[coap]\nport = 0\n[tree]\nkey_file = "{folder}/tree.key"\ndiscovery = false\n'
+            f'[coap]\nport = 0\ndtls_port = 0\npsk_file = "{folder}/psk"\n'
+            f'[tree]\nkey_file = "{folder}/tree.key"\ndiscovery = false\n'
             f'tls = "off"\n[console]\nport = 0\nweb = {str(web).lower()}\n[access]\n'
-            f'anonymous = true\npassword_file = "{folder}/passwords"\n{switches}'
+            f'anonymous = true\npassword_file = "{folder}/passwords"\n'
+            f'policy_file = "{folder}/policy.toml"\n{switches}'
         )
         command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)]
         self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
@@ -99,10 +124,13 @@ async def client(gateway: Measured, name: str) -> MqttClient:
     return made
 
 
-async def look(session: aiohttp.ClientSession, gateway: Measured, path: str) -> tuple[float, int]:
+async def look(
+    session: aiohttp.ClientSession, gateway: Measured, path: str, body: Any = None
+) -> tuple[float, int]:
     """Milliseconds and bytes of an answer."""
     begun_s = time.perf_counter()
-    async with session.get(f"{gateway.page}/{path}") as answer:
+    method = "GET" if body is None else "POST"
+    async with session.request(method, f"{gateway.page}/{path}", json=body) as answer:
         body = await answer.read()
         assert answer.status == 200, (path, body[:200])
     return (time.perf_counter() - begun_s) * 1e3, len(body)
@@ -129,6 +157,20 @@ async def opened(session: aiohttp.ClientSession, gateway: Measured) -> None:
         await asyncio.sleep(3)
 
 
+async def leafed(session: aiohttp.ClientSession, gateway: Measured) -> None:
+    """Look as somebody who goes through all pages, each a second long, until cancelled."""
+    while True:
+        for path in ANSWERS:
+            await look(session, gateway, path)
+            await asyncio.sleep(LEAF_S)
+
+
+LOOKING: Final[Mapping[str, Callable[[aiohttp.ClientSession, Measured], Awaitable[None]]]] = {
+    "three open": opened,
+    "all by turns": leafed,
+}
+
+
 async def measure(gateway: Measured, options: argparse.Namespace) -> None:
     """Fill it, and look at it."""
     publishers = [await client(gateway, f"c{number}") for number in range(options.clients)]
@@ -139,21 +181,28 @@ async def measure(gateway: Measured, options: argparse.Namespace) -> None:
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(cookie_jar=jar) as session:
         async with session.post(f"{gateway.page}/login", json=USER) as answer:
-            assert answer.status == 200
-        for path in ANSWERS:
+            assert answer.status == 200, await answer.text()
+            session.headers["X-Hedgerow-CSRF"] = (await answer.json())["csrf"]
+        for path, body in [*((path, None) for path in ANSWERS), *POSTED]:
             found: list[Any] = []
             for _ in range(LOOKS):
-                found.append(await look(session, gateway, path))
+                found.append(await look(session, gateway, path, body))
                 await asyncio.sleep(0.1)
             took = sorted(ms for ms, _ in found)
             print(f"{path:32} {took[LOOKS // 2]:7.1f} ms, {took[-1]:7.1f} at most, {found[0][1]} B")
+        rounds: dict[str, list[tuple[float, float]]] = {}
         for _ in range(ROUNDS):
-            for what in ("without", "open"):
-                looking = asyncio.create_task(opened(session, gateway)) if what == "open" else None
-                median_ms, p99_ms = await pubacks_ms(publishers[0])
-                print(f"PUBACK, {what:8} median {median_ms:6.2f} ms, p99 {p99_ms:6.2f} ms")
+            for what in ("without", *LOOKING):
+                looks = LOOKING.get(what)
+                looking = looks and asyncio.ensure_future(looks(session, gateway))
+                took_ms = await pubacks_ms(publishers[0])
+                rounds.setdefault(what, []).append(took_ms)
+                print(f"PUBACK, {what:12} median {took_ms[0]:6.2f} ms, p99 {took_ms[1]:6.2f} ms")
                 if looking is not None:
                     looking.cancel()
+        for what, of_all in rounds.items():
+            median_ms, p99_ms = (statistics.median(part) for part in zip(*of_all, strict=True))
+            print(f"of {ROUNDS} rounds, {what:12} median {median_ms:.2f} ms, p99 {p99_ms:.2f} ms")
         looking = asyncio.create_task(opened(session, gateway))
         used_s = gateway.processor_s
         await asyncio.sleep(OPEN_S)
@@ -165,7 +214,8 @@ async def measure(gateway: Measured, options: argparse.Namespace) -> None:
 def main() -> None:
     """Measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    for name, count in (("sensors", 500), ("clients", 200), ("topics", 10_000)):
+    counts = (("sensors", 500), ("clients", 200), ("topics", 10_000), ("devices", 200))
+    for name, count in counts:
         parser.add_argument(f"--{name}", type=int, default=count)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -174,7 +224,7 @@ def main() -> None:
             time.sleep(REST_S)
             print(f"{'with' if web else 'without'} a page: {gateway.memory_mib:.1f} MiB")
             gateway.stop()
-        gateway = Measured(Path(folder) / "full", options.sensors, web=True)
+        gateway = Measured(Path(folder) / "full", options.sensors, options.devices, web=True)
         try:
             asyncio.run(measure(gateway, options))
         finally:

@@ -33,6 +33,8 @@ KNOWN_MAX: Final = 256
 """Peers of which it is remembered who they are and what they were allowed."""
 DECISIONS_MAX: Final = 64
 """Remembered decisions on what one peer may do."""
+DECIDED_MAX: Final = 4_096
+"""Remembered decisions on paths, of all together: a list takes two for each of its sensors."""
 _REMEMBERED_BYTES: Final = 128
 """Decisions on longer requests are made anew each time: a client chooses how long they are."""
 METHOD_NAMES: Final = {
@@ -87,6 +89,7 @@ class CoapAccess:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._known: dict[PeerIdentity | VouchedAddress, _KnownPeer] = {}
+        self._decided: dict[tuple[Principal, str, tuple[str, ...]], Decision] = {}
         self._told: list[Callable[[], None]] = []
         self._failures = Failures(CountedLines(_log, time.monotonic))
 
@@ -94,6 +97,7 @@ class CoapAccess:
         """Go by another policy from now on."""
         self._policy = policy
         self._known.clear()
+        self._decided.clear()
         for told in self._told:
             self._failures.tried("go by another policy", told)
 
@@ -204,14 +208,25 @@ class CoapAccess:
     def may(self, principal: Principal, method: str, path: Sequence[str]) -> Decision:
         """Return whether somebody may do something here.
 
+        It is remembered: who lists hundreds of sensors asks this of each, again and again.
+
         Args:
             principal: who.
             method: its name, as ``GET``.
             path: segments.
 
         """
+        what = (principal, method, tuple(path))
+        decision = self._decided.get(what)
+        if decision is not None:
+            return decision
         segments = [segment.encode() for segment in path]
-        return self._policy.may(principal, coap_action(method, segments, self._policy.here))
+        decision = self._policy.may(principal, coap_action(method, segments, self._policy.here))
+        if sum(map(len, segments)) <= _REMEMBERED_BYTES:
+            if len(self._decided) >= DECIDED_MAX:
+                self._decided.clear()
+            self._decided[what] = decision
+        return decision
 
 
 def refused(principal: Principal, method: str) -> CoapResponse:

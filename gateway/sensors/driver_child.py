@@ -15,6 +15,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from math import ceil
@@ -33,6 +34,9 @@ from gateway.sensors.sensor import Sensor, SensorError
 
 FIRST_TO_GO: Final = "1000"
 """Where memory is short the kernel ends this process, and not the gateway."""
+
+CLOSE_S: Final = 2.0
+"""So long a sensor that is only made has for giving back what it holds."""
 
 TriedRow = tuple[str, Any, str, str, str]
 """Fields of a `TriedSensor`."""
@@ -68,7 +72,10 @@ def _come_of(request: DriverRequest, tell: Callable[..., None]) -> Any:
         if request.work == "describe":
             return described(table["type"], request.folder).as_json()
         made = Workshop(request.folder).made(table, where, is_afar=request.is_afar)
-        found += asyncio.run(_read(made) if request.work == "read" else _close(made))
+        if request.work == "read":
+            found += asyncio.run(_read(made))
+        else:
+            _close_in_time(made)
     return found
 
 
@@ -79,10 +86,16 @@ async def _read(made: list[ConfiguredSensor]) -> list[TriedRow]:
     return found
 
 
-async def _close(made: list[ConfiguredSensor]) -> list[TriedRow]:
-    for configured in made:
-        await _closed(configured.sensor)
-    return []
+def _close_in_time(made: list[ConfiguredSensor]) -> None:
+    """Close what was made; one that does not come back from that can be made all the same."""
+
+    async def close() -> None:
+        for configured in made:
+            await _closed(configured.sensor)
+
+    closing = threading.Thread(target=lambda: asyncio.run(close()), daemon=True)
+    closing.start()
+    closing.join(CLOSE_S)
 
 
 async def _one(sensor: Sensor) -> list[TriedRow]:

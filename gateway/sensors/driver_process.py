@@ -29,6 +29,7 @@ START_S: Final = 60.0
 """A busy Pi takes seconds to start a Python; that is no fault of a driver."""
 KILLED_S: Final = 1.0
 """So long a killed process is waited for; one that the kernel holds keeps its room."""
+LOOK_S: Final = 0.01
 MAX_ANSWER_BYTES: Final = 4 << 20
 ALARM_AFTER_S: Final = 30.0
 """So much later than its limit a process ends by itself, where nobody is left to kill it."""
@@ -90,7 +91,9 @@ class DriverProcesses:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._running: set[subprocess.Popen[bytes]] = set()
+        self._under_way = 0
+        self._killed: set[subprocess.Popen[bytes]] = set()
+        """Those that the kernel still holds."""
         self._lock = threading.Lock()
 
     def come_of(self, request: DriverRequest) -> Any:
@@ -115,8 +118,8 @@ class DriverProcesses:
 
     def _started(self) -> subprocess.Popen[bytes]:
         with self._lock:
-            self._running = {one for one in self._running if one.poll() is None}
-            if len(self._running) >= self._most:
+            self._killed = {one for one in self._killed if one.poll() is None}
+            if self._under_way + len(self._killed) >= self._most:
                 raise NoRoomError("others are tried, or hang: repeat this later")
             try:
                 process = subprocess.Popen(
@@ -127,11 +130,13 @@ class DriverProcesses:
                 )
             except OSError as error:
                 raise NoRoomError(f"no process can be started: {error.strerror}") from error
-            self._running.add(process)
+            self._under_way += 1
         return process
 
     def _ended(self, process: subprocess.Popen[bytes]) -> None:
-        with contextlib.suppress(ProcessLookupError):
+        with contextlib.suppress(
+            ProcessLookupError
+        ):  # its number is its own until it is waited for
             os.killpg(process.pid, signal.SIGKILL)
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(OSError):  # what it did not read is not flushed
@@ -140,8 +145,9 @@ class DriverProcesses:
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(KILLED_S)
         with self._lock:
-            if process.returncode is not None:
-                self._running.discard(process)
+            self._under_way -= 1
+            if process.returncode is None:
+                self._killed.add(process)
 
 
 def _told(process: subprocess.Popen[bytes], request: bytes, driver_limit_s: float) -> Any:
@@ -202,9 +208,11 @@ class _Answers:
             return ["ended", _NO_SENSE]
 
     def _why_ended(self) -> str:
-        try:
-            code = self._process.wait(KILLED_S)
-        except subprocess.TimeoutExpired:
-            return "the driver has closed what its process answers by"
-        by = f"signal {-code}" if code < 0 else f"code {code}"
-        return f"the driver has ended its process, with {by}"
+        deadline_s = time.monotonic() + KILLED_S
+        look = os.WEXITED | os.WNOWAIT | os.WNOHANG  # whoever kills its group waits for it
+        while (ended := os.waitid(os.P_PID, self._process.pid, look)) is None:
+            if time.monotonic() > deadline_s:
+                return "the driver has closed what its process answers by"
+            time.sleep(LOOK_S)
+        kind = "code" if ended.si_code == os.CLD_EXITED else "signal"
+        return f"the driver has ended its process, with {kind} {ended.si_status}"

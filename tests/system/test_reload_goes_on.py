@@ -74,8 +74,8 @@ client_crl_file = "{revoked}"
 async def test_whatever_a_reload_raises_the_next_sighup_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(service.garbage, "spare_the_loop", lambda: None)
-    monkeypatch.setattr(service.allocator, "keep_what_is_freed", lambda: None)
+    monkeypatch.setattr(service.freed_memory, "spare_the_loop", lambda: None)
+    monkeypatch.setattr(service.freed_memory, "keep_what_is_freed", lambda: None)
     caplog.set_level("INFO")
     gateway = FleetGateway(tmp_path, "gw")
     gateway.write()

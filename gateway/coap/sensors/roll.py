@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
 from aiocoap import error
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
@@ -136,5 +137,4 @@ async def removed(roll: SensorRoll, name: str) -> Message:
 
 
 def _json(told: Mapping[str, Any], code: Any) -> Message:
-    payload = json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
-    return Message(code=code, payload=payload, content_format=JSON)
+    return Message(code=code, payload=msgspec.json.encode(told), content_format=JSON)

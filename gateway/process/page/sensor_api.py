@@ -29,6 +29,8 @@ VALUES_MAX: Final = 64
 """Of a trial that are told."""
 CHARACTERS_MAX: Final = 200
 """Of each text in one."""
+LISTED_S: Final = 60.0
+"""So long a list of drivers holds: to find those that are installed reads all packages' files."""
 _TRIED_NAME: Final = "try"
 
 
@@ -58,6 +60,7 @@ class SensorApi:
         self._asker = asker
         self._tables = tables
         self._trials = SensorTrials()
+        self._listed: tuple[float, Sequence[Mapping[str, Any]]] | None = None
 
     @property
     def handlers(self) -> Handlers:
@@ -85,7 +88,10 @@ class SensorApi:
     async def drivers(self, asked: ApiRequest) -> Any:
         """List the drivers that there are; installed ones are not loaded for that."""
         self._check(asked.visitor)
-        return {"drivers": await asyncio.to_thread(_listed)}
+        now_s = asyncio.get_running_loop().time()
+        if self._listed is None or now_s - self._listed[0] >= LISTED_S:
+            self._listed = now_s, await asyncio.to_thread(_listed)
+        return {"drivers": self._listed[1]}
 
     async def driver(self, asked: ApiRequest) -> Any:
         """Tell all keys of a driver."""
@@ -101,11 +107,13 @@ class SensorApi:
             raise ApiError(HTTPStatus.CONFLICT, _cut(f"type: {error}")) from error
 
     def _described_now(self, kind: str) -> Mapping[str, Any]:
+        if kind in KINDS:
+            return described(kind).as_json()
         known = all_types()
         if kind not in known:  # a class is not loaded because a browser names it
             why = f"type: {kind[:64]!r} is none of {', '.join(known)}"
             raise ApiError(HTTPStatus.CONFLICT, why)
-        return described(kind).as_json() if kind in KINDS else self._trials.described(kind)
+        return self._trials.described(kind)
 
     # -- one sensor ------------------------------------------------------------------------------
 

@@ -193,7 +193,7 @@ class SiteApi:
     async def sensors(self, asked: ApiRequest) -> Any:
         """List the sensors that the visitor may read, with what they say and said."""
         question = SiteQuestion("GET", ("sensors",), accept=JSON)
-        listed = json.loads(await self._asker.good(asked.visitor, question))["sensors"]
+        listed = msgspec.json.decode(await self._asker.good(asked.visitor, question))["sensors"]
         now_s = time.time() if asked.query.get("hour", 1) else None
         known = {sensor.name: sensor for sensor in self._sampler.sensors}
         told: list[dict[str, Any]] = []

@@ -10,7 +10,7 @@ from aiocoap.numbers.codes import Code
 from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
-from gateway.coap.access import CoapAccess, identity_of
+from gateway.coap.access import DECIDED_MAX, CoapAccess, identity_of
 from gateway.coap.peers import OscoreAddress, session_peer, udp_peer
 from gateway.coap.remote.execution import LocalExecution
 from gateway.trust.policy.policy import Policy, PolicyRules
@@ -146,6 +146,23 @@ def test_what_is_remembered_of_peers_is_bounded_and_does_not_change_what_is_deci
         for path in range(70):
             assert answer(access, request(Code.PUT, f"/sensors/{path}"), peer) is may
         assert answer(access, request(Code.GET, f"/sensors/{'x' * 200}"), peer) is None
+
+
+def test_what_is_remembered_of_paths_is_bounded_and_another_policy_holds_at_once() -> None:
+    access = access_of({"psk:operator": "operator", "psk:reader": "reader"})
+    operator, reader = (
+        access.principal(PeerIdentity(Proof.PSK, name)) for name in ("operator", "reader")
+    )
+    for number in range(DECIDED_MAX + 10):
+        assert access.may(operator, "PUT", ["sensors", f"s{number}"]).is_allowed
+    assert access.may(operator, "PUT", ["x" * 10_000]).is_allowed
+    for _ in range(2):
+        assert not access.may(reader, "PUT", ["sensors", "s1"]).is_allowed
+        assert access.may(reader, "GET", ["sensors", "s1"]).is_allowed
+    assert len(access._decided) <= DECIDED_MAX
+    assert all(len("".join(path)) < 1_000 for _, _, path in access._decided)
+    access.follow(Policy(PolicyRules()))
+    assert not access._decided
 
 
 def test_a_device_behind_oscore_is_known_by_its_context() -> None:

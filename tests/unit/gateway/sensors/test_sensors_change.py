@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import gpiozero
-import psutil
 import pytest
 from aiocoap.numbers.codes import Code
+from driver_children import driver_children
 from fleet_gateway import Fleet, FleetGateway, until
 from gpiozero.pins.mock import MockFactory
 from mqtt_peer import Peer
@@ -195,6 +195,10 @@ class Own(Sensor):
     def read(self):
         return 21.5
 
+    def close(self):
+        if self.attributes.get("closes") == "never":
+            time.sleep(3600)
+
 
 ARGUMENTS = pathlib.Path("/proc/self/cmdline").read_text().split("\\0")
 """
@@ -236,7 +240,7 @@ async def test_a_driver_that_hangs_at_a_reload_is_killed_and_the_sensors_before_
         assert own.gateway.process.parts.readings.sensors == before
         caplog.clear()
     assert not hanging()
-    assert not psutil.Process().children()
+    assert not driver_children()
     await own.reload(kept + OWN_TABLE.format("soil", "interval_s = 7"))
     assert {one.name: one.interval_s for one in own.gateway.process.parts.readings.sensors} == {
         "kept": 10,
@@ -257,6 +261,14 @@ async def test_one_that_hangs_the_second_time_alone_is_left_in_its_thread_and_fe
     assert "other drivers are called, or hang" in caplog.text
     await own.reload(SWITCH.format("comes", ""))
     assert await own.names() == {"comes": False}
+
+
+async def test_one_that_hangs_when_it_is_closed_can_be_made_all_the_same(
+    own: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own.gateway.process.parts.readings._stock._build, "_limit_s", 10.0)
+    await own.reload(OWN_TABLE.format("soil", 'attributes = {closes = "never"}'))
+    assert await own.names() == {"soil": False}
 
 
 async def test_what_ships_is_made_without_a_process(

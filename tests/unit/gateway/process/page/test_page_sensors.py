@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
+from driver_children import driver_children
 from page_answers import checked
 from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
@@ -326,7 +326,7 @@ async def test_one_that_never_answers_is_killed_others_are_answered_and_the_next
         status, told = await olga.ask("GET", "drivers/stuck")
         assert (status, told["error"]) == (504, "type: the driver has not come back within 10 s")
         assert (await olga.ask("POST", "sensor-trials", {"type": "switch"}))[0] == 200
-        assert not psutil.Process().children()
+        assert not driver_children()
 
 
 @pytest.mark.slow
