@@ -376,7 +376,10 @@ async def test_each_of_two_groups_of_a_session_goes_to_its_own_members(world: Da
         assert sorted(numbers(one.payloads)) == list(range(1, COUNT + 1))
 
 
-async def test_without_another_member_it_goes_with_its_session(world: Days) -> None:
+@pytest.mark.parametrize("is_killed", [False, True], ids=["goes on", "is killed"])
+async def test_without_another_member_it_goes_with_its_session(
+    world: Days, *, is_killed: bool
+) -> None:
     lazy = Member(world, "lazy", window=1)
     lazy.joins()
     await turn()
@@ -385,6 +388,11 @@ async def test_without_another_member_it_goes_with_its_session(world: Days) -> N
     late = Member(world, "late")
     late.joins()
     await late.reads_all()
+    if is_killed:
+        await world.kill()
+        late = Member(world, "late")
+        world.core.sweep()
+        await late.reads_all()
     assert late.payloads == []
 
 
@@ -522,9 +530,10 @@ class Elsewhere:
 
     is_settled = True
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_sole: bool = True) -> None:
         self.left: list[bytes] = []
         self.tells: Callable[[], None] = lambda: None
+        self.is_only_holder = is_sole
 
     def has_room_for(self, group: SharedGroup) -> bool:
         return True
@@ -548,7 +557,7 @@ class Elsewhere:
         return True
 
     def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
-        return True
+        return self.is_only_holder
 
     def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
         self.tells()
@@ -593,6 +602,24 @@ async def test_without_another_member_here_it_goes_elsewhere_once_whenever_a_kil
     assert len(elsewhere.left) == len(set(elsewhere.left))
     if ends != "in a kill":  # what a kill took between the journal and the log went nowhere
         assert numbers(elsewhere.left) == expected(qos, had=had)
+
+
+@pytest.mark.parametrize("qos", [1, 2])
+async def test_what_a_member_elsewhere_may_have_had_goes_nowhere_not_even_after_a_kill(
+    world: Days, qos: int
+) -> None:
+    world.groups = elsewhere = Elsewhere(is_sole=False)
+    await world.kill()
+    lazy = Member(world, "lazy", window=1)
+    lazy.joins()
+    await turn()
+    await publish(world, qos)
+    lazy.leaves()
+    world.core.sweep()
+    elsewhere.is_only_holder = True  # whoever else had it is gone by then
+    await world.kill()
+    world.core.sweep()
+    assert elsewhere.left == []
 
 
 DISKS: tuple[dict[str, int], ...] = (

@@ -187,6 +187,18 @@ def test_all_queues_share_a_budget_which_an_ended_session_gives_back() -> None:
     assert (second.backlog.count, budget.used_bytes) == (1, size)
 
 
+def test_an_ended_session_has_nothing_that_waits_for_room() -> None:
+    one = session()
+    for number in range(4):
+        one.submit(message(str(number)), QOS_1, (), 0.0)
+    one.pause()
+    one.begin(4, 1, None, 0.0)  # two that were sent before wait for the third's room
+    assert one.is_busy
+    one.end()
+    assert not one.is_busy
+    assert one.send_waiting(0.0) == []
+
+
 def test_the_bytes_in_flight_are_limited() -> None:
     one = session(dataclasses.replace(LIMITS, inflight_bytes=1))
     assert one.submit(message("a"), QOS_1, (), 0.0) is not None

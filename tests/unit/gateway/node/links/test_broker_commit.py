@@ -260,7 +260,8 @@ async def test_what_is_appended_while_a_sync_runs_is_synced_too_though_nobody_wa
     def to_disk(fd: int) -> None:
         lengths.append(os.fstat(fd).st_size)
         loop.call_soon_threadsafe(syncing.set)
-        asyncio.run_coroutine_threadsafe(going_on.wait(), loop).result(60)
+        if not going_on.is_set():  # in the end the log is closed by the thread of the loop
+            asyncio.run_coroutine_threadsafe(going_on.wait(), loop).result(60)
 
     log = MessageLog(tmp_path / "log")
     log.open()
