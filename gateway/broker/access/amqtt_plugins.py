@@ -83,19 +83,19 @@ class AmqttPlugins(PluginHost):
         self.events = self._events if told else None
 
     async def starting(self) -> None:
-        """See `PluginHost`."""
+        """Tell the plugins that the broker is about to listen."""
         await self._manager.fire_event(BrokerEvents.PRE_START, wait=True)
 
     async def started(self) -> None:
-        """See `PluginHost`."""
+        """Tell the plugins that the broker listens."""
         await self._manager.fire_event(BrokerEvents.POST_START, wait=True)
 
     async def stopping(self) -> None:
-        """See `PluginHost`."""
+        """Tell the plugins that the broker is about to close its connections."""
         await self._manager.fire_event(BrokerEvents.PRE_SHUTDOWN, wait=True)
 
     async def stopped(self) -> None:
-        """See `PluginHost`."""
+        """Tell the plugins that the broker has stopped, and close them."""
         await self._events.close()
         await self._manager.fire_event(BrokerEvents.POST_SHUTDOWN, wait=True)
         await self._manager.close()
@@ -213,7 +213,7 @@ class _Events:
 
 
 class PluginContext(BaseContext):  # type: ignore[misc]  # amqtt is untyped here
-    """What amqtt's `BrokerContext` promises plugins, of our broker.
+    """The context that amqtt's `BrokerContext` promises plugins, of our broker.
 
     Before the broker runs there is nothing to see, and what is published waits.
 
@@ -302,7 +302,7 @@ def _session_of(client: Client) -> PluginSession:
 
 
 class _Verified:
-    """What a plugin asks the TLS connection of a client."""
+    """The TLS connection of a client, as far as a plugin asks it."""
 
     def __init__(self, der: bytes) -> None:
         self._der = der
