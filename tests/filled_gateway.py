@@ -59,7 +59,7 @@ async def filled(folder: Path) -> World:
     async with world.started():
         world.epochs.append(gateway.process.parts.life.epoch)
     # With another key, so that there is one to be stated.
-    gateway._issued = authority.issue("gw", is_gateway=True)
+    gateway.issued = authority.issue("gw", is_gateway=True)
     async with world.started():
         process = gateway.process
         world.epochs.append(process.parts.life.epoch)

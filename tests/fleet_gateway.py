@@ -41,7 +41,7 @@ class FleetGateway:
         self.access = ""
         self.place = ""
         self.key_file = folder / "tree.key"
-        self._issued = issued
+        self.issued = issued
         self._authority = authority
         self._process: GatewayProcess | None = None
 
@@ -58,7 +58,7 @@ class FleetGateway:
     @property
     def port(self) -> int:
         """Where it takes links."""
-        return self.process.mqtt_ports["mqtt" if self._issued is None else "mqtts"]
+        return self.process.mqtt_ports["mqtt" if self.issued is None else "mqtts"]
 
     def refusals(self, kind: str) -> int:
         """How often it has refused something of this kind."""
@@ -68,10 +68,10 @@ class FleetGateway:
         """Write its configuration with these fields of [tree]."""
         rows = {"discovery": False, "neighbours": [], "hello_s": 0.5, **tree}
         secure = ""
-        if self._issued is not None:
+        if self.issued is not None:
             secure = (
-                f'tls_port = 0\ncertificate_file = "{self._issued.certificate}"\n'
-                f'key_file = "{self._issued.key}"\nclient_certificate = "optional"\n'
+                f'tls_port = 0\ncertificate_file = "{self.issued.certificate}"\n'
+                f'key_file = "{self.issued.key}"\nclient_certificate = "optional"\n'
                 f'client_ca_file = "{self._authority}"'
             )
         else:

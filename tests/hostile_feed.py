@@ -258,7 +258,10 @@ class HostileFeed:
             payload = self._payload()
         entries = [Entry(f"$hedgerow/member/{origin}", payload, qos=1)]
         return batch.encode(
-            *(origin, epoch, self._number((f"${origin}", epoch, True), 1), entries),
+            origin,
+            epoch,
+            self._number((f"${origin}", epoch, True), 1),
+            entries,
             flags=Flags.LOGGED | Flags.CONTROL,
             origin_time_us=self._clock(any_at_all=True),
         )

@@ -22,19 +22,19 @@ class Clock:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self._alarms: list[Alarm] = []
+        self.alarms: list[Alarm] = []
 
     def time(self) -> float:
         return self.now_s
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Alarm:
         alarm = Alarm(self.now_s + delay, callback)
-        self._alarms.append(alarm)
+        self.alarms.append(alarm)
         return alarm
 
     def pass_s(self, seconds: float) -> None:
         self.now_s += seconds
-        due = [alarm for alarm in self._alarms if alarm.due_s <= self.now_s]
-        self._alarms = [alarm for alarm in self._alarms if alarm.due_s > self.now_s]
+        due = [alarm for alarm in self.alarms if alarm.due_s <= self.now_s]
+        self.alarms = [alarm for alarm in self.alarms if alarm.due_s > self.now_s]
         for alarm in due:
             alarm.callback()

@@ -148,8 +148,14 @@ class Node:
         fleet.tell_of_moves(self.exchange.moved)
         self.remote = RemoteAnswers(
             RemoteParts(
-                *(gateway_id, members, execution, self.exchange, self.access),
-                *(fleet, DEFAULT_LIMITS, deadline_s),
+                gateway_id,
+                members,
+                execution,
+                self.exchange,
+                self.access,
+                reach=fleet,
+                limits=DEFAULT_LIMITS,
+                deadline_s=deadline_s,
             )
         )
         self.named = NamedAnswers(execution, self.access)

@@ -158,9 +158,9 @@ class Thief:
     def _frames(self, origin: str, epoch: int, first: int, flags: int) -> Iterator[bytes]:
         rows = [Entry("t", b"forged", 1).row()] * 3
         for seal in (None, self._seal, lambda *_: b"\0" * 70 + b"\x46"):
-            yield batch.make(
-                *(origin, epoch, first, rows), flags=flags, origin_time_us=1, seal=seal
-            )[0]
+            yield batch.make(origin, epoch, first, rows, flags=flags, origin_time_us=1, seal=seal)[
+                0
+            ]
 
     def _seal(self, flags: int, rest: bytes) -> bytes:
         return _sealed(self._own.signer, flags, rest)

@@ -223,9 +223,16 @@ class WatchedFleet:
             value = each.value
             sensors.append(
                 SensorSpan(
-                    *(each.gateway, "water/level", 1, when_us, when_us),
-                    *(value, value, value, value),
-                    0,
+                    gateway=each.gateway,
+                    sensor="water/level",
+                    count=1,
+                    first_us=when_us,
+                    last_us=when_us,
+                    low=value,
+                    high=value,
+                    first=value,
+                    last=value,
+                    changes=0,
                 )
             )
         self.random.shuffle(statements)

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BrokerSettings:
-    """What holds for the whole life of a broker.
+    """The settings for the whole life of a broker.
 
     Attributes:
         listeners: what is listened on, one of each scheme.
@@ -63,7 +63,7 @@ class BrokerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What sessions and retained messages outlive the process in.
+    """The places in which sessions and retained messages outlive the process.
 
     Attributes:
         history: the log.

@@ -26,7 +26,7 @@ _WHY = "by the operator"
 
 @dataclass(frozen=True, slots=True)
 class Kicked:
-    """What became of a client.
+    """The result of disconnecting a client.
 
     Attributes:
         was_connected: it had a connection, which is closed now.

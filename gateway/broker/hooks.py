@@ -29,7 +29,7 @@ Owner = tuple[str | None, bool]
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who a connection is from; never with its password.
+    """The client of a connection; never with its password.
 
     Attributes:
         client_id: as the client chose it or the broker assigned it.
@@ -50,7 +50,7 @@ class Client:
 
     @property
     def roles(self) -> tuple[str, ...] | None:
-        """What its certificate says it is besides; None without a certificate."""
+        """Return the roles that its certificate names; None without a certificate."""
         return None if self.certificate is None else tuple(sorted(self.certificate.roles))
 
     @classmethod
@@ -63,7 +63,7 @@ class Client:
 
     @property
     def owner(self) -> Owner:
-        """Whose its session is.
+        """Return the owner of its session.
 
         Name and proof belong together: where passwords are not asked for, a name proves nothing.
         """
@@ -109,7 +109,7 @@ class TopicPermissions(Protocol):
 
 
 class BrokerPermissions(TopicPermissions, Protocol):
-    """The same, and for private topics."""
+    """Permissions for topics, private ones among them."""
 
     def may_ask(self, client: Client, topic: str, *, publishes: bool) -> DeliveryVerdict:
         """Return whether it may publish or subscribe to a private topic.
@@ -122,7 +122,7 @@ class Ranks(Protocol):
     """Knows for whom room is kept free."""
 
     def is_operator(self, client: Client) -> bool:
-        """Whether a client that has proved who it is has a role that includes the operator's."""
+        """Return whether a client that has proved who it is has an operator's rights."""
 
 
 class Tree(Protocol):
@@ -130,7 +130,7 @@ class Tree(Protocol):
 
     @property
     def carries_unlogged(self) -> bool:
-        """Whether QoS 0 messages are wanted."""
+        """Return whether QoS 0 messages are wanted."""
 
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
@@ -151,7 +151,7 @@ class Links(Protocol):
     def why_no_link(
         self, connect: Connect, certificate: PeerCertificate | None, address: str
     ) -> str:
-        """Why a gateway may not open a link; empty if it may try.
+        """Return why a gateway may not open a link; empty if it may try.
 
         Args:
             connect: what it sent.

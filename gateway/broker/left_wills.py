@@ -48,7 +48,7 @@ class LeftWills:
         self._refusals = refusals
 
     def deal_with(self, one: SavedWill) -> None:
-        """See to one of them."""
+        """Ask what becomes of one of them."""
         is_latest = self._durable.wills.is_latest(one)
         step = partial(self._ask, one, is_latest=is_latest)
         self._failures.tried("will that stood", step, one.topic)

@@ -203,7 +203,7 @@ UNRELEASED_WHEN_CROWDED: Final = 100
 
 
 class Budget:
-    """What all sessions share.
+    """The memory that all sessions share, and what is used of it.
 
     Args:
         limits: of each, and of all.

@@ -51,7 +51,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BrokerGround:
-    """What all owners of one broker stand on.
+    """The parts that all owners of one broker need.
 
     Attributes:
         hooks: those around the broker.
@@ -79,7 +79,7 @@ class BrokerGround:
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """Who brings messages to subscribers.
+    """The owners that bring messages to subscribers.
 
     Attributes:
         tree: all subscriptions.
@@ -113,7 +113,7 @@ class Outbound:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Who keeps sessions, and what waits for the log.
+    """The owners of sessions, and of what waits for the log.
 
     Attributes:
         budget: what the queues of all sessions hold.
@@ -137,7 +137,7 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True)
 class Inbound:
-    """Who deals with clients.
+    """The owners that deal with clients.
 
     Attributes:
         connections: all that are open.

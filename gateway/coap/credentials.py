@@ -14,7 +14,7 @@ from gateway.trust.tls.context import Tls
 
 
 class DtlsCredentials:
-    """What the CoAP port goes by, as its files last said.
+    """The keys and certificates of the CoAP port, as its files last said.
 
     Args:
         keystore: keys of the peers that may connect.

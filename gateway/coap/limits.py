@@ -17,7 +17,7 @@ _MOST = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class CoapLimits:
-    """How much peers may take; those with a key have a part beside what strangers have.
+    """The limits of peers; those with a key have a part beside that of strangers.
 
     A stranger's address sends ``address_datagrams_per_s`` and has ``address_observations``, all
     strangers together ``datagrams_per_s`` and ``observations``. A body has ``body_bytes`` at
@@ -38,7 +38,7 @@ class CoapLimits:
 
     @property
     def engine(self) -> EngineLimits:
-        """As the engine has them."""
+        """Return the limits of the engine."""
         datagrams = replace(
             _SHARES.datagrams,
             host=self.address_datagrams_per_s,
@@ -72,5 +72,5 @@ class CoapLimits:
 
     @property
     def dtls(self) -> EndpointLimits:
-        """As the DTLS endpoint has them."""
+        """Return the limits of the DTLS endpoint."""
         return EndpointLimits(established=self.sessions)

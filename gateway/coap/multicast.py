@@ -71,7 +71,7 @@ class LinkAddress:
 
     @property
     def is_v6(self) -> bool:
-        """Whether it is of IPv6."""
+        """Return whether the address is of IPv6."""
         return self.network.version == 6
 
 

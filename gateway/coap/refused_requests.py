@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class RefusedRequests:
-    """What the policy has refused.
+    """Counts of the requests that the policy has refused.
 
     Attributes:
         counts: how often since the start, by kind.

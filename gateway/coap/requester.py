@@ -16,7 +16,7 @@ _DEFAULT_PORTS = {"coap": COAP_PORT, "coaps": COAPS_PORT}
 
 
 class Requester(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is untyped
-    """Who asks, as a resource sees it in ``request.remote``.
+    """The sender of a request, as a resource sees it in ``request.remote``.
 
     Args:
         scheme: ``coap`` or ``coaps``.
@@ -57,7 +57,7 @@ class Requester(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is
 
     @property
     def authenticated_claims(self) -> tuple[str, ...]:
-        """What aiocoap's own authorisation looks at."""
+        """Return what aiocoap's own authorisation looks at."""
         return (str(self.identity),) if self.identity.may_write else ()
 
     @property
@@ -66,7 +66,7 @@ class Requester(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is
         return self._key
 
     def known_as(self, identity: PeerIdentity) -> Self:
-        """The same for one who has shown in its message who it is."""
+        """Return a requester who has shown in its message who it is."""
         known = copy.copy(self)
         known.identity = identity
         known._key = (self._key, identity)

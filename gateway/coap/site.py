@@ -58,7 +58,7 @@ from tree_handler.remote.watches import WatchKey
 
 @dataclass(frozen=True, slots=True)
 class SiteOwner:
-    """Whose resources they are.
+    """The gateway whose resources a site serves.
 
     Attributes:
         gateway_id: the gateway's.
@@ -200,7 +200,7 @@ class GatewaySite:
 
     @property
     def at_hand(self) -> tuple[ImmediateResponder, ...]:
-        """What can be answered without asking a resource."""
+        """Return the responders that need not ask a resource."""
         # It knows at a glance what is its own, which the others would read to the end.
         return (self._remote, self._named, self._fleet, *self._own)
 
@@ -219,7 +219,7 @@ class GatewaySite:
         return further
 
     def query_counts(self) -> dict[str, int]:
-        """What became of requests to and from other gateways, and of what is kept of answers."""
+        """Return counts of requests to and from other gateways, and of cached answers."""
         kept = {f"cache_{name}": n for name, n in asdict(self._remote.cache.counters).items()}
         return asdict(self._exchange.queries.counters) | kept
 

@@ -39,7 +39,7 @@ class CountedSite(resource.Site):  # type: ignore[misc]  # aiocoap is untyped
         self.changes = 0
 
     def add_resource(self, path: Sequence[str], added: Any) -> None:
-        """As aiocoap's."""
+        """Add a resource, and count the change."""
         super().add_resource(path, added)
         self.changes += 1
 
@@ -48,7 +48,7 @@ class CountedSite(resource.Site):  # type: ignore[misc]  # aiocoap is untyped
         self.changes += 1
 
     def remove_resource(self, path: Sequence[str]) -> None:
-        """As aiocoap's."""
+        """Remove a resource, and count the change."""
         super().remove_resource(path)
         self.changes += 1
 
@@ -114,7 +114,7 @@ class WellKnownCore:
         return _response([self._links[number] for number in sorted(numbers)])
 
     def _matching(self, name: str, value: str) -> set[int]:
-        """Which links have an attribute, or one that begins with what stands before a ``*``."""
+        """Return the links with an attribute, or with one of the prefix before a ``*``."""
         prefix = value.removesuffix("*")
         if name == "href":  # equivalent ones are the same (RFC 3986, section 6.2)
             is_prefix = prefix != value

@@ -2,7 +2,8 @@
 
 A browser asks for one script in place of twenty modules, of which it learns only as it reads those
 that import them. The components that pages have in common stand here, in ``static``; a page's own
-modules import them as if they stood beside.
+modules import them as if they stood beside. So does the document that they stand in, unless a page
+has one of its own.
 """
 
 from __future__ import annotations

@@ -33,7 +33,10 @@ _ENTRIES = [Entry("a/b", b"one", 1), Entry("a/c", b"two", 0, True, {1: 1})]
 def _batch(flags: int, address: bytes = b"") -> bytes:
     rows = [entry.row() for entry in _ENTRIES]
     frame, _ = batch.make(
-        *("gw-a", 3, 7, rows),
+        "gw-a",
+        3,
+        7,
+        rows,
         flags=flags,
         origin_time_us=5,
         seal=_SEALS.seal,

@@ -195,7 +195,7 @@ class World:
         self.core: DataPlane
         self.durable: Durable
         self.log: MemoryLog
-        self._open: FailingStore
+        self.failing_store: FailingStore
 
     # -- lives
 
@@ -220,8 +220,10 @@ class World:
             groups=self.groups,
         )
         self.core = DataPlane(around, self.limits, self.durable, now=now)
-        self._open = FailingStore(self.store)
-        found = self.core.recover(self.durable, self.log, self._open, self._open.load())
+        self.failing_store = FailingStore(self.store)
+        found = self.core.recover(
+            self.durable, self.log, self.failing_store, self.failing_store.load()
+        )
         assert not found.odd or self.is_damaged, f"{found.odd} records did not fit"
 
     def make_log(self, crash_in: int) -> MemoryLog:
@@ -235,7 +237,7 @@ class World:
     def _add_up_trimmed(self) -> None:
         told = self.core.refusals.counts[NO_LONGER_LOGGED]
         self.told_trimmed += told + self.core.budget.trimmed
-        self.spared += self._open.read
+        self.spared += self.failing_store.read
 
     async def crash(self) -> None:
         self.crashes += 1
@@ -245,10 +247,10 @@ class World:
             if self.rng.random() < 0.5:  # what was on its way may still arrive, or not
                 client.read(self.rng.randrange(20))
             client.cut()
-        await self._settled()
+        await self.settled()
         self.core._turns._end = lambda: False  # a process that is gone tries nothing again
         self.disk = self.log.survives()
-        self._open.close()
+        self.failing_store.close()
         self.start()
 
     async def checkpoint(self) -> None:
@@ -257,7 +259,7 @@ class World:
         assert kept is not None
         with suppress(CrashError, OSError):
             await kept.checkpoint()
-        self._open.is_failing = False
+        self.failing_store.is_failing = False
         if self.kept_bytes is not None:
             self.log.trim(self.kept_bytes)
             with suppress(CrashError, OSError):
@@ -274,7 +276,7 @@ class World:
                     last = min(run.last, kept_from.get(key, 0) - 1)
                     if run.first > last:
                         continue
-                    for gap in self._open.spared_numbers(key).missing(run.first, last):
+                    for gap in self.failing_store.spared_numbers(key).missing(run.first, last):
                         yield f"{session}: {key} {gap} is gone and counts as waiting"
 
     @staticmethod
@@ -282,7 +284,7 @@ class World:
         if not isinstance(context.get("exception"), CrashError):
             loop.default_exception_handler(context)
 
-    async def _settled(self) -> None:
+    async def settled(self) -> None:
         for _ in range(4):
             await asyncio.sleep(0)
 
@@ -310,7 +312,7 @@ class World:
             client.cut()
             client.stays_away = rng.choice((0, 0, 3, 30))
         elif draw < 0.86:
-            self._open.is_failing = rng.random() < 0.4
+            self.failing_store.is_failing = rng.random() < 0.4
             await self.checkpoint()
         elif draw < 0.87 and self.disk_fills:
             self.log.is_full = not self.log.is_full
@@ -360,7 +362,7 @@ class World:
     async def drain(self) -> None:
         """No more crashes: all come back, read everything, and finish what they began."""
         await self.crash()
-        self.log._crash_in = 1 << 60
+        self.log.crash_in = 1 << 60
         for client in self.clients:
             client.answer_all()
         for _ in range(400):
@@ -380,7 +382,7 @@ class World:
     def close(self) -> None:
         self._add_up_trimmed()
         backlog.HEAD_BYTES = HEAD_BYTES
-        self._open.close()
+        self.failing_store.close()
         self._folder.cleanup()
 
     # -- what must hold

@@ -154,7 +154,7 @@ class MemoryLog:
         self.trims = 0
         self._synced = self.position
         self._sync = sync
-        self._crash_in = crash_in
+        self.crash_in = crash_in
         self._next = 1
         self._waiting: list[AfterSync] = []
 
@@ -316,10 +316,10 @@ class MemoryLog:
             raise CrashError
         if self.is_full:
             raise LogError("no space left")
-        self._crash_in -= 1
-        if self._crash_in != 0:
+        self.crash_in -= 1
+        if self.crash_in != 0:
             self._take(frame)
-        if self._crash_in in (0, -1):  # before it is written, or right after
+        if self.crash_in in (0, -1):  # before it is written, or right after
             self.is_dead = True
             raise CrashError
 

@@ -437,7 +437,7 @@ class StormyWorld(NeighbouredWorld):
 
     async def begin(self) -> None:
         """All are there, and subscribed, and a checkpoint says so."""
-        self.log._crash_in = 1 << 60
+        self.log.crash_in = 1 << 60
         self.link()
         await settle(self, *self.clients)
         for at, client in enumerate(self.clients):
@@ -495,7 +495,7 @@ class StormyWorld(NeighbouredWorld):
     async def drain(self) -> None:
         self.at_start = None
         await World.crash(self)
-        self.log._crash_in = 1 << 60
+        self.log.crash_in = 1 << 60
         for client in self.clients:
             client.answer_all()
         self.link()
@@ -513,7 +513,7 @@ class StormyWorld(NeighbouredWorld):
                 if client.connection is None:
                     client.connect(self.core)
                 is_busy |= client.read()
-            await self._settled()
+            await self.settled()
             self.log.synced()
             self.exchange()
             quiet = 0 if is_busy else quiet + 1
@@ -562,7 +562,7 @@ async def settle(world: NeighbouredWorld, *clients: Client) -> None:
             if client.connection is None:
                 client.connect(world.core)
             client.read()
-        await world._settled()
+        await world.settled()
         world.log.synced()
         world.exchange()
 
@@ -570,5 +570,5 @@ async def settle(world: NeighbouredWorld, *clients: Client) -> None:
 async def crash(world: NeighbouredWorld) -> None:
     """The gateway is killed, and starts again; the link is not there yet."""
     await world.crash()
-    world.log._crash_in = 1 << 60
-    await world._settled()
+    world.log.crash_in = 1 << 60
+    await world.settled()

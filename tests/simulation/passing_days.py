@@ -63,7 +63,7 @@ class Days(World):
         self._open.close()
         self.disk = self.log.survives()
         self.start()
-        self.log._crash_in = 1 << 60
+        self.log.crash_in = 1 << 60
         if sweeps:
             self.core.sweep()
         await turn()

@@ -132,7 +132,7 @@ async def test_a_start_decodes_each_batch_of_the_log_once_however_often_it_is_re
     world.log.is_dead = False
     durable = Durable(world.log, LastingClock(world.clocks, world.epoch), world.core.now)
     core = DataPlane(hooks(commit=world.log.commit), durability=durable)
-    found = core.recover(durable, world.log, world._open, Checkpoint())
+    found = core.recover(durable, world.log, world.failing_store, Checkpoint())
     assert found.sessions == len(world.clients)
     assert len(decoded) > 100
     assert set(decoded.values()) == {1}

@@ -20,7 +20,7 @@ from broker_world import Client, World
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     made = World(0, sync=request.param, kept_bytes=0)
     made.start()
-    made.log._crash_in = 1 << 60
+    made.log.crash_in = 1 << 60
     yield made
     made.close()
 
@@ -32,7 +32,7 @@ async def settle(world: World, *clients: Client) -> None:
             if client.connection is None:
                 client.connect(world.core)
             client.read()
-        await world._settled()
+        await world.settled()
         world.log.synced()
 
 
@@ -45,7 +45,7 @@ async def publish(world: World, client: Client, *, retain: bool = False) -> byte
 
 async def crash(world: World) -> None:
     await world.crash()
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
     await settle(world)
 
 
@@ -77,7 +77,7 @@ async def test_what_a_failed_checkpoint_was_to_hold_is_in_the_next_one(
     latest = await publish(world, publisher, retain=True)
     world.core.sessions.end(world.core.sessions.get(gone.name))
     await settle(world, publisher)
-    world._open.is_failing = True
+    world.failing_store.is_failing = True
     await world.checkpoint()
     await world.checkpoint()
     assert not world.log.frames  # a start finds nothing but the checkpoint
@@ -95,7 +95,7 @@ async def test_nothing_is_trimmed_behind_a_checkpoint_that_failed(
     await world.checkpoint()
     frames = len(world.log.frames)
     payload = await publish(world, publisher, retain=True)
-    world._open.is_failing = True
+    world.failing_store.is_failing = True
     await world.checkpoint()
     assert len(world.log.frames) > frames
     await crash(world)
@@ -109,12 +109,12 @@ async def test_what_waits_for_its_sync_at_a_checkpoint_reaches_its_session_after
 ) -> None:
     publisher, away = cast
     payload = publisher.publish("a/1", 1)
-    await world._settled()
+    await world.settled()
     await world.checkpoint()
     await settle(world, publisher)
     assert payload in publisher.acknowledged
     await crash(world)
-    world._open.is_failing = True
+    world.failing_store.is_failing = True
     await world.checkpoint()  # and so does the life after it need it, without another one
     await crash(world)
     await settle(world, away)
@@ -126,11 +126,11 @@ async def test_what_comes_while_a_checkpoint_is_written_is_needed_by_the_next_st
 ) -> None:
     publisher, away = cast
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))  # a real thread
-    world._open.may_save.clear()
+    world.failing_store.may_save.clear()
     under_way = asyncio.create_task(world.checkpoint())
-    await world._settled()
+    await world.settled()
     payload = await publish(world, publisher, retain=True)
-    world._open.may_save.set()
+    world.failing_store.may_save.set()
     await under_way
     await crash(world)
     assert kept(world) == payload

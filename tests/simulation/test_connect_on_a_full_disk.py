@@ -26,9 +26,9 @@ VERSIONS = {Version.V311: SERVER_UNAVAILABLE_311, Version.V5: QUOTA_EXCEEDED}
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     made = World(0, sync=request.param)
     made.start()
-    made.log._crash_in = 1 << 60
+    made.log.crash_in = 1 << 60
     made.core.sweep()
-    await made._settled()
+    await made.settled()
     made.log.synced()
     yield made
     made.close()
@@ -42,7 +42,7 @@ async def connack(world: World, version: Version, *, lasts: bool = True) -> tupl
     properties = {PropertyId.SESSION_EXPIRY_INTERVAL: 60} if is_5 and lasts else {}
     connect = Connect(version, "dev", clean_start=not lasts, properties=properties)
     connection.data_received(encode(connect, version))
-    await world._settled()
+    await world.settled()
     if not world.log.is_full:
         world.log.synced()
     assert wire.data, "it was told nothing"
@@ -91,7 +91,7 @@ async def test_the_connection_that_a_session_has_is_not_ended_for_one_that_is_re
 ) -> None:
     client = world.clients[1]
     client.connect(world.core)
-    await world._settled()
+    await world.settled()
     world.log.synced()
     client.read()
     assert client.is_accepted

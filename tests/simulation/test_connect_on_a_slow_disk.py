@@ -19,21 +19,21 @@ KEEP_ALIVE_S = 10
 async def test_keep_alive_counts_from_the_connack_that_the_disk_holds_up() -> None:
     world = World(0, sync=True)
     world.start()
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
     wire, connection = Wire(), Connection(world.core.service)
     connection.connection_made(wire)
     lasts = {PropertyId.SESSION_EXPIRY_INTERVAL: 60}
     connection.data_received(
         encode(Connect(Version.V5, "dev", False, KEEP_ALIVE_S, properties=lasts), Version.V5)
     )
-    await world._settled()
+    await world.settled()
     assert not wire.data
     channel, sweep = connection.peer.channel, world.core.upkeep.sweep
     channel.heard_at_s -= 1_000
     sweep(world.core.now())
     assert not channel.is_closing
     world.log.synced()
-    await world._settled()
+    await world.settled()
     assert wire.data
     sweep(world.core.now())
     assert not channel.is_closing

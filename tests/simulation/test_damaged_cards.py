@@ -32,7 +32,7 @@ COUNT = 30
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[NeighbouredWorld]:
     made = NeighbouredWorld(0, sync=request.param)
     made.start()
-    made.log._crash_in = 1 << 60
+    made.log.crash_in = 1 << 60
     for client in made.clients:
         client.on_acknowledged = lambda _: None
     made.link()

@@ -24,7 +24,7 @@ from tree_handler.retained.message import Retained
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     made = World(0, sync=request.param, head_bytes=0)
     made.start()
-    made.log._crash_in = 1 << 60
+    made.log.crash_in = 1 << 60
     for client in made.clients:
         client.on_acknowledged = lambda _: None
     yield made
@@ -38,7 +38,7 @@ async def settle(world: World, *clients: Client) -> None:
             if client.connection is None:
                 client.connect(world.core)
             client.read()
-        await world._settled()
+        await world.settled()
         world.log.synced()
 
 
@@ -93,7 +93,7 @@ async def test_who_goes_again_before_the_log_can_be_read_lacks_nothing_after_a_c
     subscriber.cut()
     await world.checkpoint()
     await world.crash()
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
     await settle(world, subscriber)
     assert [one.payload for one in subscriber.got] == payloads
 
@@ -119,7 +119,7 @@ async def test_what_a_checkpoint_was_to_hold_whose_disk_fails_is_in_the_next_one
     world.log.trim(0)
     assert not world.log.frames, "a start finds nothing but the checkpoint"
     await world.crash()
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
     retained = {topic: world.core.retention.get(topic) for topic in ("a/1", "b/1")}
     assert {topic: m and m.payload for topic, m in retained.items()} == {"a/1": kept, "b/1": None}
     assert world.core.sessions.get(gone.name) is None
@@ -132,7 +132,7 @@ async def test_a_checkpoint_that_fails_in_any_way_is_told_and_tried_again(
     await settle(world, publisher)
     payload = publisher.publish("a/1", 1, retain=True)
     await settle(world, publisher)
-    world._open.raises = RuntimeError("can't start new thread")
+    world.failing_store.raises = RuntimeError("can't start new thread")
     world.ahead_s += 1_000.0
     core = world.core
     assert core.checkpoints is not None
@@ -144,7 +144,7 @@ async def test_a_checkpoint_that_fails_in_any_way_is_told_and_tried_again(
     told = [one for one in caplog.records if "checkpoint" in one.getMessage()]
     assert [one.levelname for one in told] == ["ERROR"]
     assert "can't start new thread" in told[0].getMessage()
-    world._open.raises = None
+    world.failing_store.raises = None
     world.ahead_s += 1_000.0
     while core.checkpoints.position < world.log.position:
         core.sweep()
@@ -167,6 +167,6 @@ async def test_news_of_a_neighbour_behind_a_long_queue_reach_who_comes_back_afte
     await settle(world)
     await world.checkpoint()
     await world.crash()
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
     await settle(world, subscriber)
     assert [one.payload for one in subscriber.got] == [*payloads, b"news"]

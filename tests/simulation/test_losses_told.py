@@ -26,7 +26,7 @@ SPARED = 3_000
 async def world() -> AsyncIterator[World]:
     made = World(0, sync=False, kept_bytes=0, head_bytes=0, spared_bytes=SPARED)
     made.start()
-    made.log._crash_in = 1 << 60
+    made.log.crash_in = 1 << 60
     yield made
     made.close()
 
@@ -37,7 +37,7 @@ async def settle(world: World, *clients: Client) -> None:
             if client.connection is None:
                 client.connect(world.core)
             client.read()
-        await world._settled()
+        await world.settled()
 
 
 async def a_publisher_and_one_who_is_away(world: World) -> tuple[Client, Client]:
@@ -115,7 +115,7 @@ async def test_what_was_lost_before_a_crash_is_told_by_the_next_life(world: Worl
     _, away = await away_with_messages(world)
     await trim(world)
     await world.crash()
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
     kept = world.core.checkpoints
     assert kept is not None
     await kept.losses.look()
@@ -131,12 +131,12 @@ async def test_while_what_is_put_by_can_not_be_read_nothing_is_called_lost(
     await trim(world)
     kept = world.core.checkpoints
     assert kept is not None
-    world._open.is_failing = True
+    world.failing_store.is_failing = True
     kept.losses.sweep(0.0)
     await kept.losses.stop()
     assert told(world, away)["queued"] == MANY
     assert "disk I/O error: looked again in 10 s" in caplog.text
-    world._open.is_failing = False
+    world.failing_store.is_failing = False
     kept.losses.sweep(9.0)
     await kept.losses.stop()
     assert told(world, away)["queued"] == MANY

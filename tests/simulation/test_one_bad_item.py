@@ -62,7 +62,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
 
 def begin(world: World) -> None:
     world.start()
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
 
 
 async def settle(world: World, *clients: Client) -> None:
@@ -71,14 +71,14 @@ async def settle(world: World, *clients: Client) -> None:
             if client.connection is None:
                 client.connect(world.core)
             client.read()
-        await world._settled()
+        await world.settled()
         if not world.log.is_dead:
             world.log.synced()
 
 
 async def crash(world: World) -> None:
     await world.crash()
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
     await settle(world)
 
 
@@ -285,7 +285,7 @@ async def test_who_returns_while_its_refused_connection_drains_counts_once(
         assert client.connection is not None
         world.log.is_full = True
         client.publish("a/1", 1)
-        await world._settled()
+        await world.settled()
         world.log.is_full = False
         world.ahead_s += 1.0
         lost.append(client.connection)  # of which the transport does not tell yet that it is lost

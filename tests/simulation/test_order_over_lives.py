@@ -28,7 +28,7 @@ PER_LIFE = 4
 async def world() -> AsyncIterator[World]:
     made = World(0, sync=False)
     made.start()
-    made.log._crash_in = 1 << 60
+    made.log.crash_in = 1 << 60
     yield made
     made.close()
 
@@ -38,8 +38,8 @@ async def crash(world: World, *, with_checkpoint: bool = False, epoch: int = 0) 
         await world.checkpoint()
     world.epoch = epoch - 1 if epoch else world.epoch
     await world.crash()
-    world.log._crash_in = 1 << 60
-    await world._settled()
+    world.log.crash_in = 1 << 60
+    await world.settled()
 
 
 async def online(world: World, *clients: Client) -> None:
@@ -49,7 +49,7 @@ async def online(world: World, *clients: Client) -> None:
             if client.connection is None:
                 client.connect(world.core)
             client.read()
-        await world._settled()
+        await world.settled()
 
 
 def lives(client: Client, prefix: str) -> list[str]:

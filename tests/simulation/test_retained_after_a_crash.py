@@ -52,7 +52,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
 
 def lasts(world: World) -> None:
     """No crash but those that the test wants."""
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
 
 
 class Device:

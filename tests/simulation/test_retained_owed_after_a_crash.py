@@ -108,7 +108,7 @@ async def world(
 
 def lasts(world: World) -> None:
     """No crash but those that the test wants."""
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
 
 
 def publish(world: World, *topics: str) -> None:

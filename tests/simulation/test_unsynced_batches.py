@@ -30,7 +30,7 @@ LOST = 4
 async def world() -> AsyncIterator[NeighbouredWorld]:
     made = NeighbouredWorld(0, sync=True)
     made.start()
-    made.log._crash_in = 1 << 60
+    made.log.crash_in = 1 << 60
     for client in made.clients:
         client.on_acknowledged = lambda _: None
     made.link()
@@ -41,7 +41,7 @@ async def world() -> AsyncIterator[NeighbouredWorld]:
 async def no_sync(world: NeighbouredWorld) -> None:
     """Turns end and the link carries what there is, and the disk is not asked."""
     for _ in range(4):
-        await world._settled()
+        await world.settled()
         world.exchange()
 
 

@@ -138,7 +138,7 @@ async def world(
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "time", lambda: 1000.0 + made.clocks.passed_s)
     made.start()
-    made.log._crash_in = 1 << 60
+    made.log.crash_in = 1 << 60
     yield made
     made.close()
 

@@ -44,7 +44,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
 
 def lasts(world: World) -> None:
     """No crash but those that the test wants."""
-    world.log._crash_in = 1 << 60
+    world.log.crash_in = 1 << 60
 
 
 def connect(
@@ -121,7 +121,7 @@ async def test_a_will_that_was_in_the_log_is_not_published_again(world: World) -
 async def test_killed_at_any_append_it_is_published_once(world: World, after: int) -> None:
     connection = connect(world, WILL)
     await turn(world)
-    world.log._crash_in = after
+    world.log.crash_in = after
     with suppress(CrashError):
         connection.connection_lost(None)
     await turn(world)
@@ -227,7 +227,7 @@ async def test_a_will_that_the_log_refused_does_not_wait_once_more_after_a_power
     await refused(world)
     await asyncio.sleep(2 * RETRY_WRITE_S)
     assert world.durable.write() is None
-    await world._settled()
+    await world.settled()
     world.log.synced()
     world.clocks.power_cut(10.0, is_right=False)
     await crash(world)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from argon2 import PasswordHasher
+from chromium import Page, page
+from page_gateway import PageGateway, page_gateway
 
 from gateway.tools.provisioning import password_lines
 
@@ -19,3 +22,18 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "con
 def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hash passwords of fleets that are made here with little work: it was most of making one."""
     monkeypatch.setattr(password_lines, "PasswordHasher", partial(PasswordHasher, 1, 64, 1))
+
+
+@pytest.fixture
+async def browser(tmp_path: Path) -> AsyncIterator[Page]:
+    """Open a tab of a screen's size."""
+    async with page(tmp_path / "profile") as opened:
+        await opened.look(1280, 800)
+        yield opened
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[PageGateway]:
+    """Start a gateway with a page."""
+    async with page_gateway(tmp_path / "gateway") as made:
+        yield made

@@ -74,7 +74,10 @@ class Collected:
             for n in range(first, first + A_BATCH)
         ]
         return batch.encode(
-            *(origin, 1, first, [Entry("t", payload, 1) for payload in payloads]),
+            origin,
+            1,
+            first,
+            [Entry("t", payload, 1) for payload in payloads],
             flags=Flags.LOGGED,
             origin_time_us=time.time_ns() // 1_000,
         )

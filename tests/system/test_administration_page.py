@@ -13,26 +13,13 @@ from pathlib import Path
 import pytest
 from brokers import Gateway
 from certificate_fleet import PASSWORD, Fleet
-from chromium import Page, page
+from chromium import Page
 from cryptography import x509
 from page_gateway import CHEAP, POLICY, USERS, PageGateway, page_gateway
 from ports import free_port
 from test_gateway_page import log_in, show, violations
 
 pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
-
-
-@pytest.fixture
-async def browser(tmp_path: Path) -> AsyncIterator[Page]:
-    async with page(tmp_path / "profile") as opened:
-        await opened.look(1280, 800)
-        yield opened
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[PageGateway]:
-    async with page_gateway(tmp_path / "gateway") as made:
-        yield made
 
 
 async def picture(browser: Page, name: str) -> None:

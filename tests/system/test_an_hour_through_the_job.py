@@ -81,7 +81,12 @@ def _frame(heard: Heard) -> bytes:
     entries = [*entries[: last - first], Entry(f"{place}/$status", sent.payload, 1)]
     origin_us = NO_TIME_US if sent.origin_us is None else sent.origin_us
     return batch.encode(
-        *(sent.gateway, sent.epoch, first, entries), flags=Flags.LOGGED, origin_time_us=origin_us
+        sent.gateway,
+        sent.epoch,
+        first,
+        entries,
+        flags=Flags.LOGGED,
+        origin_time_us=origin_us,
     )
 
 

@@ -117,7 +117,13 @@ class Directories:
             registry.register(name, links, 0.0, base=f"coap://10.0.0.{number}")
             members.update(
                 MemberRecord(
-                    *(name, 1, 1, domain, group, f"10.0.0.{number}", 1883),
+                    id=name,
+                    epoch=1,
+                    version=1,
+                    domain=domain,
+                    group=group,
+                    address=f"10.0.0.{number}",
+                    mqtt_port=1883,
                     coap_port=5683,
                     capability=1.0,
                     offers=digest.take(registry.registrations()),

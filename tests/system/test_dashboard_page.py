@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from chromium import Page, page
+from chromium import Page
 from dashboard_server import complete, dashboard
 from synthetic_tables import ALERTS, NOW, TELEMETRY, Fleet, put, rows, write_readings
 
@@ -33,13 +33,6 @@ READY = {
     "alerts": "document.querySelector('.alert')",
     "loss": "document.querySelectorAll('.uplot canvas').length === 4",
 }
-
-
-@pytest.fixture
-async def browser(tmp_path: Path) -> AsyncIterator[Page]:
-    async with page(tmp_path / "profile") as opened:
-        await opened.look(1280, 800)
-        yield opened
 
 
 @pytest.fixture(scope="module")

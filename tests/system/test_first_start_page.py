@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from chromium import Page, page
+from chromium import Page
 from first_start_bed import CODE, FirstStart, first_start
 from test_gateway_page import SIZES, picture, violations
 
@@ -24,11 +24,10 @@ async def own(tmp_path: Path) -> AsyncIterator[FirstStart]:
 
 
 @pytest.fixture
-async def browser(tmp_path: Path) -> AsyncIterator[Page]:
-    async with page(tmp_path / "profile") as opened:
-        await opened.look(1280, 800)
-        await opened.call("Security.setIgnoreCertificateErrors", ignore=True)
-        yield opened
+async def browser(browser: Page) -> Page:
+    """The tab, which takes the page's own certificate."""
+    await browser.call("Security.setIgnoreCertificateErrors", ignore=True)
+    return browser
 
 
 async def looked_at(browser: Page, step: str) -> dict[str, list[str]]:

@@ -10,12 +10,11 @@ import importlib.resources
 import json
 import logging
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from chromium import Page, page
+from chromium import Page
 from mqtt_peer import Peer
 from page_gateway import PageGateway, page_gateway
 
@@ -53,19 +52,6 @@ class HasPage(Protocol):
     @property
     def base(self) -> str:
         """Its address."""
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[PageGateway]:
-    async with page_gateway(tmp_path / "gateway") as made:
-        yield made
-
-
-@pytest.fixture
-async def browser(tmp_path: Path) -> AsyncIterator[Page]:
-    async with page(tmp_path / "profile") as opened:
-        await opened.look(1280, 800)
-        yield opened
 
 
 async def log_in(browser: Page, gateway: HasPage, user: str) -> None:

@@ -76,8 +76,8 @@ async def test_one_gateway_reads_the_list_and_the_revoked_are_out_at_all(fleet: 
         await other.ask(GET)
         assert sessions(c) == {"cert:thief", "cert:honest"}
 
-        assert stolen._issued is not None
-        revoked = fleet.authority.revoke(thief, stolen._issued, number=2)
+        assert stolen.issued is not None
+        revoked = fleet.authority.revoke(thief, stolen.issued, number=2)
         (a.folder / "crl.pem").write_bytes(revoked)
         await a.process.reload()  # as by SIGHUP, and nowhere else
 

@@ -41,8 +41,8 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 def known(gateway: FleetGateway) -> Known:
     core = gateway.process.parts.node.replication
-    assert gateway._issued is not None
-    return Known(gateway.name, core.epoch, core.next_logged, gateway._issued)
+    assert gateway.issued is not None
+    return Known(gateway.name, core.epoch, core.next_logged, gateway.issued)
 
 
 async def client(gateway: FleetGateway, client_id: str) -> Peer:
@@ -115,8 +115,8 @@ async def test_a_stolen_gateway_forges_nothing_of_others(
     fleet: Fleet, mode: str, thief_capability: float
 ) -> None:
     a, b, x = await begin(fleet, mode, thief_capability)
-    assert x._issued is not None
-    thief = Thief(x.process, x._issued)
+    assert x.issued is not None
+    thief = Thief(x.process, x.issued)
     readers = [await client(a, "reader-a"), await client(b, "reader-b")]
     for reader in readers:
         await reader.subscribe("t")

@@ -7,29 +7,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import Page, page
-from page_gateway import PageGateway, page_gateway
+from chromium import Page
+from page_gateway import PageGateway
 from test_gateway_page import SIZES, log_in, picture, show, violations
 
 pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
-
-
-@pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[PageGateway]:
-    async with page_gateway(tmp_path / "gateway") as made:
-        yield made
-
-
-@pytest.fixture
-async def browser(tmp_path: Path) -> AsyncIterator[Page]:
-    async with page(tmp_path / "profile") as opened:
-        await opened.look(1280, 800)
-        yield opened
 
 
 def fleet(count: int) -> dict[str, Any]:

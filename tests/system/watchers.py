@@ -179,7 +179,10 @@ class Watchers:
         """Set an actuator to a number; None if there was no answer."""
         try:
             return await self._ask(
-                *(client, "PUT", entry, target.path),
+                client,
+                "PUT",
+                entry,
+                target.path,
                 payload=str(number).encode(),
                 content_format=TEXT,
                 request_id=request_id,

@@ -85,7 +85,7 @@ class AmqttPlugins(PluginHost):
         self.events = self._events if told else None
 
     async def starting(self) -> None:
-        """See `PluginHost`.
+        """Tell the plugins that the broker is about to listen.
 
         Raises:
             PluginConfigError: one does not come back.
@@ -95,15 +95,15 @@ class AmqttPlugins(PluginHost):
             raise PluginConfigError(_not_back(BrokerEvents.PRE_START))
 
     async def started(self) -> None:
-        """See `PluginHost`."""
+        """Tell the plugins that the broker listens."""
         await self._told_or_left(BrokerEvents.POST_START)
 
     async def stopping(self) -> None:
-        """See `PluginHost`."""
+        """Tell the plugins that the broker is about to close its connections."""
         await self._told_or_left(BrokerEvents.PRE_SHUTDOWN)
 
     async def stopped(self) -> None:
-        """See `PluginHost`."""
+        """Tell the plugins that the broker has stopped, and close them."""
         try:
             async with asyncio.timeout(EVENT_LIMIT_S):
                 await self._events.close()
@@ -246,7 +246,7 @@ class _Events:
 
 
 class PluginContext(BaseContext):  # type: ignore[misc]  # amqtt is untyped here
-    """What amqtt's `BrokerContext` promises plugins, of our broker.
+    """The context that amqtt's `BrokerContext` promises plugins, of our broker.
 
     Before the broker runs there is nothing to see, and what is published waits.
 
@@ -335,7 +335,7 @@ def _session_of(client: Client) -> PluginSession:
 
 
 class _Verified:
-    """What a plugin asks the TLS connection of a client."""
+    """The TLS connection of a client, as far as a plugin asks it."""
 
     def __init__(self, der: bytes) -> None:
         self._der = der

@@ -120,7 +120,7 @@ class Authentication:
 
 
 def _is_own(client_id: str, user: str | None) -> bool:
-    """Whether an identifier is one of a user's; no name of a user has a colon in a password file.
+    """Return whether an identifier is a user's; no name of a user has a colon.
 
     What the broker has made up itself nobody else has.
     """

@@ -22,7 +22,7 @@ from tree_handler.routing.topic_filters import proper
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What files say of who may do what; they may be read again.
+    """The rules of access as files say them; they may be read again.
 
     Attributes:
         passwords: of the users; who names one needs its password. None without such a file.
@@ -150,7 +150,7 @@ class Guard:
         return self._plugins is None or self._plugins.may_subscribe(client, topic)
 
     def proof(self, client: Client) -> tuple[str, str, frozenset[str]]:
-        """What an admitted client has proved: kind and name of `Principal`, and claimed roles."""
+        """Return what an admitted client has proved: kind and name of `Principal`, and roles."""
         if client.certificate is not None:
             return CERTIFICATE, client.certificate.name, client.certificate.roles
         if user := self.authentication.user(client):
@@ -158,7 +158,7 @@ class Guard:
         return STRANGER, "", NO_ROLES
 
     def is_operator(self, client: Client) -> bool:
-        """See `hooks.Ranks`."""
+        """Return whether a client has an operator's rights; all have them without a policy."""
         policy = self._access.policy
         return policy is None or OPERATOR in policy.all_roles(self._known(client, policy).roles)
 

@@ -14,7 +14,7 @@ from gateway.trust.policy.faults import AccessFileError, hold
 
 
 class Passwords:
-    """Who may connect with which password.
+    """The password hashes of users.
 
     Args:
         hashes: those of `password_hashes`, by user name.

@@ -9,7 +9,7 @@ from light_dataclasses import dataclass
 
 @dataclass(slots=True)
 class Changes:
-    """What the next checkpoint has to say anew, besides sessions.
+    """The changes that the next checkpoint has to note, besides sessions.
 
     Attributes:
         ended: numbers of sessions that have ended.

@@ -44,7 +44,7 @@ class Durability:
         """Note that a session has a client, or another expiry."""
 
     def takes(self, session: Session, client: Client, expiry_s: int) -> bool:
-        """Whether it can be kept that a session has a client; nothing has changed if it can't.
+        """Return whether a session can be kept that gets a client; if not, nothing has changed.
 
         Args:
             session: new, or without a channel.
@@ -111,12 +111,12 @@ class Durability:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the log did not take what was last noted."""
+        """Return whether the log did not take what was last noted."""
         return False
 
     @property
     def numbers_messages(self) -> bool:
-        """Whether anybody may ask where a message stands in the log."""
+        """Return whether anybody may ask where a message stands in the log."""
         return False
 
     def precede(self, accepted: Sequence[Accepted]) -> OSError | None:
@@ -172,7 +172,7 @@ class Durability:
         """Write what was noted, and keep the output that must not leave before it is safe."""
 
     def may_leave(self, channel: Channel) -> bool:
-        """Whether what a channel has to write stands on nothing that a crash could take back."""
+        """Return whether no crash could take back what a channel's output stands on."""
         return True
 
     def sweep(self, now_s: float) -> None:

@@ -109,7 +109,7 @@ class Durable(Durability):
     # -- what happens to sessions ----------------------------------------------------------------
 
     def session_opened(self, session: Session) -> None:
-        """See `Durability`: note it if the session is to outlive its channel."""
+        """Note that a session has a client, if it is to outlive its channel."""
         record, known = session.record, (session.client, session.expiry_s)
         if record is None:
             if not session.expiry_s:
@@ -122,7 +122,7 @@ class Durable(Durability):
         self.journal.opened(record, session.client, session.expiry_s)
 
     def takes(self, session: Session, client: Client, expiry_s: int) -> bool:
-        """See `Durability`: ask the log."""
+        """Ask the log whether a session can be kept that gets a client."""
         record = session.record
         if record is None and not expiry_s:
             return True  # it ends with its connection
@@ -140,12 +140,12 @@ class Durable(Durability):
         return False
 
     def session_away(self, session: Session) -> None:
-        """See `Durability`."""
+        """Note when the session's client has gone."""
         if session.record is not None:
             self.journal.away(session.record, self.clock.now_us())
 
     def session_ended(self, session: Session) -> None:
-        """See `Durability`."""
+        """Note that the session has ended."""
         if session.record is not None:
             self.journal.ended(session.record)
             self.lacking.ended(session.record.number)
@@ -153,67 +153,67 @@ class Durable(Durability):
             session.keep_record(None)
 
     def session_leaves(self, session: Session, groups: Mapping[int, SharedGroup]) -> bool:
-        """See `Durability`."""
+        """Note that others go on with what waits for the session, if its end is kept."""
         if session.record is not None:
             session.record.leaves(groups)
         return session.record is not None
 
     def taken(self, key: Epoch, ranges: Sequence[int], mark: int) -> None:
-        """See `Durability`."""
+        """Note that somebody goes on with what a session left."""
         self._nobody.taken(key, ranges, mark)
 
     def will_stands(self, client: Client, will: Will | None) -> None:
-        """See `Durability`."""
+        """Note the will of a client that has come, or that it has none."""
         self.wills.connected(client, will)
 
     def will_ended(self, client_id: str) -> None:
-        """See `Durability`."""
+        """Note that a client's will is not to be published."""
         self.wills.ended(client_id)
 
     def will_published(self, client_id: str) -> SavedWill | None:
-        """See `Durability`."""
+        """Note that a client's will goes into the log, and return it."""
         return self.wills.published(client_id)
 
     def will_refused(self, saved: SavedWill) -> None:
-        """See `Durability`."""
+        """Let a will stand again that the log refused."""
         self.wills.refused(saved)
 
     def will_tried_again(self, saved: SavedWill) -> None:
-        """See `Durability`."""
+        """Note that a refused will goes into the log once more."""
         self.wills.tried_again(saved)
 
     def will_given_up(self, saved: SavedWill) -> None:
-        """See `Durability`."""
+        """Give up a will that was to be published."""
         self.wills.given_up(saved)
 
     def retained_changed(self, topic: str) -> None:
-        """See `Durability`."""
+        """Have the next checkpoint note the topic's retained message."""
         self.changes.retained.add(topic)
 
     def retained_learnt(self, retained: Retained, *, is_news: bool) -> None:
-        """See `Durability`."""
+        """Note a retained message that a neighbour told of."""
         self.journal.learnt(retained.row(), is_news=is_news)
 
     @property
     def is_refused(self) -> bool:
-        """See `Durability`."""
+        """Return whether the log did not take what was last noted."""
         return self._failure is not None
 
     @property
     def numbers_messages(self) -> bool:
-        """See `Durability`."""
+        """Return whether there ever was a durable session."""
         return self.journal.next_session > 1
 
     def was_refused(self) -> None:
-        """See `Durability`."""
+        """Note again what the log refused with its batch."""
         self.journal.was_refused()
 
     def has_delivered(self, stream: Epoch, last: int) -> None:
-        """See `Durability`."""
+        """Note up to which number of a stream local sessions were given messages."""
         self.journal.has_delivered(stream, last)
 
     def delivered(self, stream: Epoch) -> int:
-        """See `Durability`."""
+        """Return the last number of a stream that local sessions were given; 0 if none."""
         return self.journal.delivered.get(stream, 0)
 
     def forget(self, is_over: Callable[[Epoch], bool]) -> None:
@@ -224,15 +224,15 @@ class Durable(Durability):
     # -- how long messages have waited -----------------------------------------------------------
 
     def lasting_ahead_s(self) -> float:
-        """See `Durability`."""
+        """Return the lasting clock less the loop's."""
         return self.clock.now_us() / 1_000_000 - self._now()
 
     def accepted_us(self) -> int:
-        """See `Durability`."""
+        """Return the stamp of a message that is accepted now."""
         return stamp(self.clock.now_us())
 
     def waited_s(self, stream: Epoch, accepted_us: int) -> float:
-        """See `Durability`."""
+        """Return for how long a message has waited, as far as is certain."""
         if not accepted_us:
             return 0.0
         now_us = self.clock.now_us()
@@ -242,7 +242,7 @@ class Durable(Durability):
     # -- frames --------------------------------------------------------------------------------
 
     def precede(self, accepted: Sequence[Accepted]) -> OSError | None:
-        """See `Durability`.
+        """Write what must be in the log before a batch of these messages.
 
         A QoS 2 message and the identifier under which its publisher sent it must survive
         together, and so must a will and that it is published; a No Local subscription must know
@@ -265,7 +265,7 @@ class Durable(Durability):
         return self.write() if journal.precedes else None
 
     def write(self) -> OSError | None:
-        """See `Durability`: write a frame if there is anything to say."""
+        """Write a frame, if there is anything to say; return the error if the log refuses it."""
         journal = self.journal
         if journal.is_empty:
             return None
@@ -292,15 +292,15 @@ class Durable(Durability):
 
     @property
     def last_frame(self) -> int:
-        """See `Durability`."""
+        """Return the number of the frame that was written last."""
         return self.journal.written
 
     def is_safe(self, frame: int) -> bool:
-        """See `Durability`."""
+        """Return whether no crash can take back a frame."""
         return frame <= self._safe
 
     def hold_back(self, channels: Sequence[Channel]) -> None:
-        """See `Durability`."""
+        """Write a frame, and hold back the packets that stand on frames not safe yet."""
         journal = self.journal
         is_left = False
         if not journal.is_empty:
@@ -313,12 +313,12 @@ class Durable(Durability):
                     self._held.append((ticket, channel, packets))
 
     def may_leave(self, channel: Channel) -> bool:
-        """See `Durability`."""
+        """Write a frame, and return whether all that a channel stands on is safe."""
         self.write()
         return channel.stands_on() <= self._safe
 
     def sweep(self, now_s: float) -> None:
-        """See `Durability`: write what the log did not take, and the time now and then."""
+        """Write what the log did not take, and the time now and then."""
         marked_at_s, position = self._marked
         has_grown = 0 <= position < self._history.position
         if now_s - marked_at_s >= (MARK_S if has_grown else QUIET_MARK_S):

@@ -32,11 +32,11 @@ class History(Protocol):
 
     @property
     def position(self) -> int:
-        """Where the next frame will stand."""
+        """Return the position of the next frame."""
 
     @property
     def max_bytes(self) -> int:
-        """How large it is to be; what a start needs of it comes on top."""
+        """Return how large it is to be; what a start needs of it comes on top."""
 
     def remember(self, frame: bytes, done: AfterSync) -> None:
         """Append a journal frame; ``done`` is told when it is safe, perhaps at once.
@@ -76,14 +76,14 @@ class History(Protocol):
         """Force to the disk all that the log has; a call for a thread."""
 
     def goes_next(self, position: int, ahead_bytes: int) -> Going:
-        """What stands from a position on and goes before the log has grown by so much more."""
+        """Return what goes from a position on before the log has grown by so much more."""
 
     def may_trim(self, before: int) -> None:
-        """What stands before this position is in a checkpoint, or nobody needs it."""
+        """Let the log drop what stands before a position: a checkpoint has it, or nobody."""
 
     @property
     def trims(self) -> int:
-        """How often the log has let its oldest part go."""
+        """Return how often the log has dropped its oldest part."""
 
     def kept_from(self) -> Mapping[Epoch, int]:
         """Return the lowest number that the log still has, by stream."""

@@ -36,7 +36,7 @@ from tree_handler.holders import SharedGroup
 
 
 class Event(enum.IntEnum):
-    """What happened to the broker; each with its fields."""
+    """A kind of event of the broker; each has its fields."""
 
     OPENED = 0
     """session, client id, user name, roles, protocol version, expiry in seconds; again if they
@@ -70,7 +70,7 @@ class Event(enum.IntEnum):
 
 
 class Operation(enum.IntEnum):
-    """What happened to one message of a session; each with its fields."""
+    """A kind of event of one message of a session; each has its fields."""
 
     SENT = 0
     """packet id, flags, number [, origin, epoch [, mark]]: the first two where they are not this
@@ -203,7 +203,7 @@ class SessionRecord:
         self._note((int(kind), before, step, *fields))
 
     def owed(self, wanted: tuple[Wanted, ...]) -> None:
-        """What is retained for these filters was not all sent; none: it was."""
+        """Note the filters whose retained messages were not all sent; none: all were."""
         self.journal.noted(self, Event.OWED, self.number, wanted)
 
     def has_changed(self) -> None:
@@ -248,7 +248,7 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to write."""
+        """Return whether there is nothing to write."""
         return not (self._events or self.touched or self._publishers or self.precedes)
 
     # -- events --------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Journal:
         self.noted(None, Event.AWAY, record.number, since_us)
 
     def marked(self, mark: Mark) -> None:
-        """What the clocks say, for what follows."""
+        """Note what the clocks say, for what follows."""
         self.noted(None, Event.CLOCK, *mark)
         self.precedes = True
 

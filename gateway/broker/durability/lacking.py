@@ -48,7 +48,7 @@ class SavedLack(NamedTuple):
 
 
 class Lacking:
-    """What local sessions were not given though the mark is past it, and who had it all the same.
+    """The messages behind the mark that local sessions lack, and the sessions that had them.
 
     Attributes:
         streams: those of which anything is known here; of all others the mark tells all.

@@ -7,7 +7,7 @@ from light_dataclasses import dataclass
 
 @dataclass(slots=True)
 class Recovered:
-    """What was found.
+    """The counts of what a start found.
 
     Attributes:
         sessions: how many durable sessions there are.

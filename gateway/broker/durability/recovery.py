@@ -77,7 +77,7 @@ class Recovery:
 
     @property
     def estates(self) -> list[Estate]:
-        """What sessions had left that nobody had gone on with."""
+        """Return what sessions had left that nobody had gone on with."""
         return self._sessions.estates.rest()
 
     @property

@@ -39,13 +39,13 @@ class ReplayedDelivery(Delivery):
                 self.give_share(group, member, message, subscription, now_s)
 
     def choose_the_rest(self, now_s: float) -> None:
-        """What nobody had been sent when the broker was stopped."""
+        """Choose receivers for what nobody had been sent when the broker was stopped."""
         for (group, _), (members, message) in self._open.items():
             if super()._is_ours(message, group):
                 super()._give_one(group, members, message, now_s)
         self._open.clear()
 
     def ended(self, session: Session) -> None:
-        """What was chosen for a session that has ended went with it."""
+        """Drop what was chosen for a session that has ended."""
         for key, (members, message) in self._open.items():
             self._open[key] = ([m for m in members if m[0] is not session], message)

@@ -42,7 +42,7 @@ IDS_APART: Final = 4_099
 
 @dataclass(frozen=True, slots=True)
 class Restorable:
-    """What a start restores.
+    """The owners whose state a start restores.
 
     Attributes:
         sessions: those of all clients.
@@ -171,7 +171,7 @@ class SessionsAgain:
     # -- the journal -----------------------------------------------------------------------------
 
     def frame_begins(self) -> None:
-        """What follows was noted in one turn."""
+        """Begin a frame: what follows was noted in one turn."""
         self._given.clear()
 
     def event(self, kind: Event, fields: list[Any]) -> None:

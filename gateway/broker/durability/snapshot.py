@@ -38,7 +38,7 @@ from tree_handler.retained.tombstones import Tombstone
 
 
 class Cursor(NamedTuple):
-    """What the last checkpoint has of a session: up to which frame, and which part of its queue."""
+    """The part of a session that the last checkpoint has: a frame, and a part of its queue."""
 
     version: int
     taken: int

@@ -33,7 +33,7 @@ WantedOfOrigins = dict[Epoch, dict[str, Intervals]]
 
 @dataclass(frozen=True, slots=True)
 class Needed:
-    """Who waits for what, and what goes, as of one moment.
+    """The messages that sessions wait for, and those that leave the log, at one moment.
 
     Attributes:
         places: what waits in the log, by whose sessions.

@@ -40,12 +40,12 @@ class SavedWill(NamedTuple):
 
     @property
     def client(self) -> Client:
-        """Whose it is."""
+        """Return the client that left the will."""
         return Client.away(self.client_id, self.username, self.roles, self.version)
 
     @property
     def will(self) -> Will:
-        """What is to be published."""
+        """Return the message that is to be published."""
         return Will(self.topic, self.payload, self.qos, bool(self.retain), dict(self.properties))
 
 
@@ -171,7 +171,7 @@ class WillsAgain:
         self._announced[message] = number
 
     def no_batch_came(self) -> None:
-        """What was announced was not published."""
+        """Forget what was announced: it was not published."""
         self._announced.clear()
 
     def batch(self, first: int, last: int) -> None:

@@ -112,7 +112,7 @@ class Acceptance:
 
     @property
     def is_due(self) -> bool:
-        """Whether there is anything to hand in."""
+        """Return whether there is anything to hand in."""
         return bool(self._accepted or self._unlogged)
 
     # -- what comes in -------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class Acceptance:
         self._wait(Accepted(None, publisher, publisher.session, packet_id))
 
     def why_not_retained(self, session: Session, topic: str, size_bytes: int) -> str:
-        """Why a client may not have one retained, or with 0 bytes deleted; empty if it may."""
+        """Return why a client may not retain one, or with 0 bytes delete it; empty if it may."""
         return self._retention.why_full(session.client.owner, topic, size_bytes)
 
     def retain(self, message: Message, session: Session) -> None:
@@ -329,7 +329,7 @@ class Acceptance:
                 one.publisher.acknowledge(message.qos, one.packet_id)
 
     def _answer_again(self, one: Accepted, publisher: Publisher) -> None:
-        """What came before says whether it is in the log."""
+        """Answer a copy as the first was answered: by whether that is in the log."""
         if one.exchange in self._refused:
             publisher.refuse(2, one.packet_id, ReasonCode.QUOTA_EXCEEDED)
         else:

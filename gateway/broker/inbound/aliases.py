@@ -6,7 +6,7 @@ from gateway.mqtt import PacketError, ReasonCode
 
 
 class IncomingAliases:
-    """What a client's aliases stand for; they live as long as the connection [MQTT-3.3.2-7]."""
+    """The topic aliases of a client; they live as long as the connection [MQTT-3.3.2-7]."""
 
     __slots__ = ("_limit", "_topics")
 

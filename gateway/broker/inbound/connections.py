@@ -67,7 +67,7 @@ class Connections:
         peer.channel.abort()
 
     def _why_not(self, address: str) -> str:
-        """Why the connection that has just been counted is too many; empty if it is not."""
+        """Return why the connection that was just counted is too many; empty if it is not."""
         is_too_fast = not self._rate.allow(_ALL, self._now())
         if self._by_address[address] > self._limits.connections_per_address:
             return "connection over the limit of an address"

@@ -105,7 +105,7 @@ class Greeting:
             self._hand_over(peer, packet + peer.scanner.rest())
 
     def _why_no_link(self, peer: Peer, connect: Connect) -> str:
-        """Why a gateway may not open a link on this connection; empty if it may."""
+        """Return why a gateway may not open a link on this connection; empty if it may."""
         if not peer.takes_links:
             return "a link over a websocket"
         return self._links.why_no_link(connect, peer.certificate, peer.channel.address)

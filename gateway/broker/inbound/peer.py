@@ -57,7 +57,7 @@ class Peer:
 
     @property
     def session_expiry_s(self) -> int:
-        """How long the session that it serves outlives it; 0 if it serves none."""
+        """Return how long the session that it serves outlives it; 0 if it serves none."""
         session = self.session
         return 0 if session is None else session.expiry_s
 
@@ -67,7 +67,7 @@ class Peer:
 
     @property
     def buffered_bytes(self) -> int:
-        """What was read of packets that are not all there, and what waits to be written."""
+        """Return the bytes of packets that are not all there, and of those to be written."""
         return self.scanner.buffered_bytes + self.channel.buffered_bytes
 
     def __str__(self) -> str:

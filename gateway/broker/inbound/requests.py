@@ -84,7 +84,7 @@ def check_size(packet: bytes, body: int, version: int, limits: Limits) -> None:
 
 @dataclass(slots=True)
 class _Granted:
-    """What came of a SUBSCRIBE: a reason for each filter, and what is sent of what is retained."""
+    """The result of a SUBSCRIBE: a reason for each filter, and the retained messages to send."""
 
     reasons: list[int] = field(default_factory=list)
     wanted: list[Wanted] = field(default_factory=list)

@@ -53,12 +53,12 @@ class Listener:
 
     @property
     def is_secure(self) -> bool:
-        """Whether it speaks TLS."""
+        """Return whether it speaks TLS."""
         return self.scheme in ("mqtts", "wss")
 
     @property
     def is_websocket(self) -> bool:
-        """Whether MQTT comes in websockets."""
+        """Return whether MQTT comes in websockets."""
         return self.scheme in ("ws", "wss")
 
 

@@ -11,7 +11,7 @@ ANY_ORIGIN: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class WebSocketRules:
-    """Which requests for a websocket are granted.
+    """The rules by which requests for a websocket are granted.
 
     Attributes:
         path: of the request's target; empty for any.

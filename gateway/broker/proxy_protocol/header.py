@@ -54,7 +54,7 @@ class ProxyHeaderError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ProxyHeader:
-    """What a header says, and what came behind it.
+    """The content of a header, and the bytes behind it.
 
     Attributes:
         source: IP address and TCP port of the client; None where the header tells of none, and

@@ -180,7 +180,7 @@ class ToldTransport(asyncio.Transport):
         return self._below.get_protocol()
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """When the protocol is told to pause."""
+        """Set when the protocol is told to pause."""
         self._below.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:

@@ -6,7 +6,7 @@ from gateway.broker.sessions.session import Session
 
 
 class RetainedByBridges:
-    """Which retained messages came from which bridge: a new subscription would echo them.
+    """The topics whose retained message came from a bridge: a new subscription would echo it.
 
     What came before the process started is not known, and sent.
 

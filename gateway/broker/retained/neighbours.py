@@ -78,7 +78,7 @@ class SharedRetention:
         return Retained(topic, *where, message.qos, message.payload, properties, left_s)
 
     def may_speak(self, retained: Retained) -> bool:
-        """See `tree_handler.retained.sync_state.RetainedSource`."""
+        """Return whether the origin may have its message retained here."""
         return self._retention.may_speak(retained.version.origin, retained.topic)
 
     def learn(self, retained: Retained, now: float, *, is_news: bool) -> bool:

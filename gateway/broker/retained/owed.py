@@ -22,7 +22,7 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RetainedBacklog:
-    """What is retained that one session is still to be sent.
+    """The retained messages that one session is still to be sent.
 
     Attributes:
         wanted: for which filters.

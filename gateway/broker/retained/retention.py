@@ -173,7 +173,7 @@ class Retention:
         return True
 
     def was_given(self, version: RetainedVersion) -> bool:
-        """Whether subscribers have had a version that was not retained: it is no news to them."""
+        """Return whether subscribers had a version that was not retained: it is no news."""
         return version in self._given
 
     def _only_given(self, message: Message, version: RetainedVersion) -> bool:

@@ -382,7 +382,7 @@ class Backlog:
         return False
 
     def adopt(self, limits: Limits, budget: Budget) -> None:
-        """What was restored without limits counts for these from now on."""
+        """Count what was restored without limits for these from now on."""
         self._limits = limits
         budget.used_bytes += self.size_bytes
         budget.places_bytes += self.places_bytes

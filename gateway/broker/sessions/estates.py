@@ -23,7 +23,7 @@ OVERHEAD_BYTES: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Estate:
-    """What a session left.
+    """The messages that a session left when it ended.
 
     Attributes:
         owner: whose it was.
@@ -40,7 +40,7 @@ class Estate:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in memory, about."""
+        """Return about how much memory it takes."""
         sizes = [
             one.size_bytes if isinstance(one, Places) else one[0].size_bytes for one in self.items
         ]
@@ -48,7 +48,7 @@ class Estate:
 
     @property
     def count(self) -> int:
-        """How many messages of shared subscriptions it has."""
+        """Return how many messages of shared subscriptions it has."""
         found = 0
         for item in self.items:
             if isinstance(item, Places):

@@ -14,7 +14,7 @@ _QOS: Final = 6
 
 @dataclass(slots=True)
 class Heir:
-    """Who goes on with what a member left of one group.
+    """A member that goes on with what another one of its group left.
 
     Attributes:
         session: the other member's.

@@ -97,16 +97,16 @@ class InFlight:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything waits to be sent as soon as there is room."""
+        """Return whether anything waits to be sent as soon as there is room."""
         return bool(self.backlog.count or self._unsent)
 
     @property
     def is_owed_any(self) -> bool:
-        """Whether anything waits for the client, or is on its way to it."""
+        """Return whether anything waits for the client, or is on its way to it."""
         return bool(self.inflight or self.backlog.count)
 
     def left_behind(self) -> list[QueuedDelivery | Places]:
-        """What another may be sent in the client's place once it is gone for good, in its order.
+        """Return what another may be sent in place of a client that is gone for good, in order.
 
         Not what it may have had: that is of QoS 2 and was sent [MQTT-4.8.2-5].
         """
@@ -222,7 +222,7 @@ class InFlight:
             self.record.note(operation, packet_id)
 
     def send_waiting(self, now_s: float) -> list[bytes]:
-        """What may be sent now of that which waits: first what is sent again, then the queue."""
+        """Return what may be sent now: first what is sent again, then the queue."""
         packets: list[bytes] = []
         if not self._open:
             return packets
@@ -283,7 +283,7 @@ class InFlight:
         self.last_packet_id = number % PACKET_ID_MAX
 
     def adopt(self, limits: Limits, budget: Budget) -> None:
-        """What was restored without limits counts for these from now on."""
+        """Count what was restored without limits for these from now on."""
         self._limits = limits
         self._inflight_bytes_max = limits.inflight_bytes
         self.backlog.adopt(limits, budget)

@@ -56,7 +56,7 @@ _OWN: Final = ("", 0)
 
 
 class Inheritance:
-    """What the members of a broker's shared subscriptions leave, and who goes on with it.
+    """The messages that members of shared subscriptions leave, and the members that take them.
 
     Args:
         tree: who subscribed to what.
@@ -206,7 +206,7 @@ class Inheritance:
 
     @property
     def is_pending(self) -> bool:
-        """Whether the journal alone has something that is left and nobody has gone on with."""
+        """Return whether the journal alone has something that nobody has gone on with."""
         return bool(self._left or self._going or self._leaving)
 
     @property
@@ -333,7 +333,7 @@ class Inheritance:
             self._durability.taken(key, numbers, mark)
 
     def _is_like(self, estate: Estate, session: Session) -> bool:
-        """Whether a session is the same user's, who may receive what the one before might."""
+        """Return whether a session is the same user's, with the rights of the one before."""
         return session.client.owner == estate.owner
 
     def _may(self, estate: Estate, session: Session, topic: str) -> bool:

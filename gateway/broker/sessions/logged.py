@@ -14,7 +14,7 @@ STREAMS_AT_ONCE: Final = 16
 
 
 class Logged(Protocol):
-    """What a queue asks of the log."""
+    """The log, as a queue asks it."""
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
         """Messages of a stream, by their numbers, from one on.

@@ -77,7 +77,7 @@ class WaitingRun:
 
     @property
     def count(self) -> int:
-        """How many messages they are."""
+        """Return how many messages they are."""
         return self.last - self.first + 1
 
     def copy(self) -> WaitingRun:
@@ -102,7 +102,7 @@ class WaitingRun:
 
 
 class _Differences:
-    """What the next run is told as the difference from: one side of a packing."""
+    """The values that the next run is packed as a difference from."""
 
     __slots__ = ("last", "moment_ms")
 

@@ -29,7 +29,7 @@ def foremost(members: Iterable[tuple[Session, Subscription]]) -> int:
 
 
 def is_anybody(members: Iterable[tuple[Session, Subscription]]) -> bool:
-    """Whether a message of QoS 1 or 2 has a member that gets it, or for whom it would wait."""
+    """Return whether a message of QoS 1 or 2 has a member that gets it, or may get it later."""
     return any(presence(*member) for member in members)
 
 

@@ -76,7 +76,7 @@ class Sessions:
         return len(self._by_client)
 
     def why_full(self, client: Client, session: Session | None, *, is_operator: bool = True) -> str:
-        """Why a client may not come in for want of room; empty if it may.
+        """Return why a client may not come in for want of room; empty if it may.
 
         Args:
             client: who comes.
@@ -107,7 +107,7 @@ class Sessions:
 
     @property
     def offline_count(self) -> int:
-        """How many wait for their client."""
+        """Return how many sessions wait for their client."""
         return len(self._offline)
 
     def get(self, client_id: str) -> Session | None:
@@ -129,7 +129,7 @@ class Sessions:
         return self._durability.write() is None
 
     def takes(self, session: Session, client: Client, expiry_s: int) -> bool:
-        """Whether it can be kept that a session has a client; nothing has changed if it can't.
+        """Return whether a session can be kept that gets a client; if not, nothing has changed.
 
         Args:
             session: new, or without a channel.

@@ -7,7 +7,7 @@ from light_dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a client asked for with a filter (MQTT 5.0, section 3.8.3.1)."""
+    """The options that a client asked for with a filter (MQTT 5.0, section 3.8.3.1)."""
 
     qos: int
     no_local: bool = False

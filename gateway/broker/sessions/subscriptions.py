@@ -58,7 +58,7 @@ class Subscriptions:
 
     @property
     def shared_count(self) -> int:
-        """How many of them are shared."""
+        """Return how many of them are shared."""
         return self._tree.shared_count
 
     @property

@@ -33,7 +33,7 @@ class TopicIndex(Generic[K]):
 
     @property
     def holds_dollar(self) -> bool:
-        """Whether a topic that starts with ``$`` is among them."""
+        """Return whether a topic that starts with ``$`` is among them."""
         return bool(self._dollar)
 
     @property

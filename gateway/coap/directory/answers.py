@@ -82,7 +82,7 @@ class DirectoryAnswers:
     def answer(
         self, request: CoapRequest, peer: CoapPeer, _now: float
     ) -> CoapResponse | PendingResponse | None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Answer a request to the directory, or begin a slow look-up."""
         asked = _asked(request, peer)
         if asked is None or not self._service.serves(asked.path):
             return None
@@ -99,7 +99,7 @@ class DirectoryAnswers:
         return _response(answer)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Watch a look-up for an exchange; return whether it can be watched."""
         asked = _asked(request, None)
         waiting = self._waiting.take(request)
         if waiting is not None:
@@ -115,7 +115,7 @@ class DirectoryAnswers:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Watch no longer for an exchange."""
         watch = self._of_exchange.pop(exchange, None)
         if watch is not None:
             del self._watched[watch]
@@ -216,7 +216,7 @@ _LookUp = tuple[tuple[str, ...], tuple[str, ...], int | None]
 
 
 class _SlowAnswer:
-    """See `gateway.coap.at_hand.PendingResponse`."""
+    """An answer of the directory that takes several turns."""
 
     def __init__(
         self,
@@ -233,7 +233,7 @@ class _SlowAnswer:
         self._end_watch = end_watch or (lambda: None)
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Look up a part in each turn, until there is an answer."""
 
         def step() -> bool:
             answer = self._service.go_on(self._slow)
@@ -261,7 +261,7 @@ class _SimpleRegistration(WithoutTurn):
         self._fetched = fetched
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Ask the registrant for its links, then register it."""
         ask(_GET_LINKS, lambda response: done(_response(self._fetched(self._fetch, response))))
         return lambda: None  # what is told all the same is registered
 

@@ -129,7 +129,7 @@ class FleetLookUps:
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | PendingResponse | None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Answer a look-up from this directory, or begin to ask those of the fleet."""
         path = _PATHS.get(tuple(request.values(option_numbers.URI_PATH)))
         if request.code != codes.GET or path is None:
             return None
@@ -145,12 +145,12 @@ class FleetLookUps:
             return _refusal(wrong)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.ImmediateResponder`; a part of an answer can't be observed."""
+        """Observe a look-up for an exchange; a part of an answer can't be observed."""
         observing = self._observing
         return observing is not None and observing.observe(exchange, request, respond)
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Observe no longer for an exchange."""
         if self._observing is not None:
             self._observing.ended(exchange)
 
@@ -280,13 +280,13 @@ _PATHS: Final = {
 
 
 class _Gathering:
-    """See `gateway.coap.at_hand.PendingResponse`."""
+    """An answer that is gathered from the directories of the fleet."""
 
     def __init__(self, begin: Callable[[OnLookupAnswer], Callable[[], None]]) -> None:
         self._begin = begin
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Begin to gather."""
         return self._begin(done)
 
 

@@ -128,7 +128,7 @@ class FleetObserving:
         self._offered.pop(id(request), None)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Observe a look-up that was just answered; return whether there is room for it."""
         offered = self._offered.pop(id(request), None)
         if offered is None or len(self._of_exchange) >= OBSERVERS_MAX:
             return False
@@ -148,7 +148,7 @@ class FleetObserving:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Observe no longer for an exchange."""
         looked_up = self._of_exchange.pop(exchange, None)
         if looked_up is None:
             return
@@ -241,7 +241,7 @@ class FleetObserving:
                 self.ended(exchange)
 
     def _anew(self) -> None:
-        """Who may read what may be another matter now."""
+        """Look again at all observers: the policy may let others read now."""
         for shared in list(self._shared.values()):
             for exchange, observer in list(shared.observers.items()):
                 step = partial(self._revise, exchange, observer)

@@ -28,7 +28,7 @@ class DirectorySection:
 
     @property
     def limits(self) -> RegistryLimits:
-        """As the registry has them."""
+        """Return the limits of the registry."""
         return RegistryLimits(
             registrations=self.registrations,
             registrations_per_owner=self.registrations_of_owner,

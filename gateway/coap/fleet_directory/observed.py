@@ -24,7 +24,7 @@ GATEWAYS_MAX: Final = 64
 
 @dataclass(slots=True)
 class _Part:
-    """What one gateway told."""
+    """The part of a look-up that one gateway has answered."""
 
     record: MemberRecord
     links: Sequence[WebLink] = ()
@@ -88,7 +88,7 @@ class ObservedLookUp:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all have told something, or that they can't."""
+        """Return whether all have told something, or that they can't."""
         return all(part.is_told for part in self._parts.values())
 
     def links(self, now: float) -> list[WebLink]:

@@ -102,12 +102,12 @@ class DirectorySearch:
 
     @property
     def in_flight(self) -> int:
-        """How many gateways are asked now."""
+        """Return how many gateways are asked now."""
         return len(self._waiting)
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing to ask any more."""
+        """Return whether there is nothing to ask any more."""
         return (
             self._settled == len(self._targets)
             or self._characters > MAX_CHARACTERS
@@ -116,7 +116,7 @@ class DirectorySearch:
 
     @property
     def is_eager(self) -> bool:
-        """Whether `next` can go on before anybody answers."""
+        """Return whether `next` can go on before anybody answers."""
         return bool(self._more) or (not self.is_over and self._has_room)
 
     def next(self, suspects: Collection[str], now: float) -> DirectoryQuestion | None:

@@ -101,7 +101,7 @@ class DirectorySearches:
 
     @property
     def is_eager(self) -> bool:
-        """Whether `questions` is to be asked again in the next turn, whoever answers."""
+        """Return whether `questions` is to be asked again in the next turn, whoever answers."""
         has_room = self._in_flight < IN_FLIGHT_MAX
         return has_room and any(search.is_eager for search in self._searches.values())
 

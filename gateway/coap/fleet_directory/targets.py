@@ -22,7 +22,7 @@ _CLIENT_ERROR: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """What is looked up, and for whom.
+    """A look-up in the directories of other gateways, and its asker.
 
     Attributes:
         path: of the look-up: of endpoints or of resources.

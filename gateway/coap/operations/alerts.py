@@ -25,7 +25,7 @@ PATH: Final = ("alerts",)
 
 
 class AlertBoard(Protocol):
-    """Who has the alerts."""
+    """The owner of the gateway's alerts."""
 
     def document(self) -> Mapping[str, Any]:
         """Return all of them, ready for JSON."""

@@ -67,7 +67,7 @@ class StatusResource(resource.Resource):  # type: ignore[misc]  # aiocoap is unt
 
 
 class StatusSummary:
-    """What strangers are told, at hand: rendered once a second, however many of them ask.
+    """The summary for strangers, at hand: rendered once a second, however many of them ask.
 
     Args:
         status: as of `StatusResource`.

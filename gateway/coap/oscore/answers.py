@@ -102,18 +102,18 @@ class OscoreAnswers:
             respond(exchange, _refusal(codes.UNAUTHORIZED, _UNKNOWN).response, True)
 
     def ended(self, exchange: int) -> None:
-        """See `RequestAnswers`."""
+        """Forget an exchange that nobody waits for any more."""
         self._exchanges.pop(exchange, None)
         self._answers.ended(exchange)
 
     def refusals(self) -> dict[str, int]:
-        """See `RequestAnswers`."""
+        """Return how often what was refused since the start, for metrics."""
         return self._answers.refusals()
 
     def asked(
         self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
-        """See `RequestAnswers`."""
+        """Answer a request; one that is protected is opened first."""
         value = asked.request.value(option_numbers.OSCORE)
         if value is None:
             return self._answers.asked(asked, now, respond, ask)

@@ -56,7 +56,7 @@ class OscoreKeys:
 
     @property
     def known_by(self) -> tuple[bytes, bytes | None]:
-        """What a request names: kid and kid context."""
+        """Return what a request names: kid and kid context."""
         return self.recipient_id, self.id_context
 
 

@@ -72,7 +72,7 @@ class SenderNumbers:
         return self._first[name]
 
     def use_below(self, name: str, number: int) -> None:
-        """See to it that all numbers below this one may be used by a context.
+        """Reserve all numbers below this one for a context.
 
         Raises:
             OSError: they can't be reserved: none of them may be used that were not before.

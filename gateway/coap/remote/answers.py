@@ -101,7 +101,7 @@ class RemoteAnswers:
         self.watching.stop()
 
     def forget(self) -> None:
-        """Who may read what may be another matter now: keep nothing."""
+        """Keep no answers: the policy may let others read now."""
         self._hits.clear()
         self.cache.clear()
 

@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Executor(Protocol):
-    """What executes requests of other gateways; see `LocalExecution.begin`."""
+    """A part that executes requests of other gateways: `LocalExecution.begin`."""
 
     def begin(
         self,

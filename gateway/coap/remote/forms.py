@@ -155,7 +155,7 @@ def diagnostic_of(code: int, why: str) -> ResourceResponse:
 
 
 def hops_spent(gateway_id: str) -> ResourceResponse:
-    """What who asks is told if this gateway must not pass a request on (RFC 8768, section 4)."""
+    """Return the response if a request must not be passed on (RFC 8768, section 4)."""
     return ResourceResponse(codes.HOP_LIMIT_REACHED, gateway_id.encode())
 
 

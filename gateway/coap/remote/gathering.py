@@ -97,7 +97,7 @@ def gather(
 
 
 class GatheredAnswer:
-    """What many gateways answer: a `Later` and a `ContinuingAnswer`; see there.
+    """An answer that is gathered from many gateways: a `Later` and a `ContinuingAnswer`.
 
     Args:
         parts: what requests are served with.
@@ -207,7 +207,7 @@ class GatheredAnswer:
         return told
 
     def _may(self, record: MemberRecord) -> bool:
-        """Whether the policy here lets the peer ask this one: the path has named all of them."""
+        """Return whether the policy here lets the peer ask this one: the path names all of them."""
         way = (QUERY_SEGMENT, record.domain or NONE, record.group or NONE, record.id)
         path = (*way, *self._request.path)
         return self._parts.access.lets(self._peer, self._request.method, path)

@@ -44,7 +44,7 @@ class Reach(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RemoteParts:
-    """See the module.
+    """The parts with which requests for other gateways' resources are served.
 
     Attributes:
         gateway_id: this gateway; its own record must be in ``members``.

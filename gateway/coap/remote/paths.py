@@ -20,7 +20,7 @@ from tree_handler.remote.resource import MAX_PAYLOAD_BYTES, ResourceRequest
 
 @dataclass(frozen=True, slots=True)
 class RemoteAsked:
-    """What is asked.
+    """A request for resources of other gateways.
 
     Attributes:
         records: of the gateways that are to answer; one, unless ``is_many``.

@@ -36,7 +36,7 @@ class QueriesSection:
 
     @property
     def limits(self) -> QueryLimits:
-        """As the protocol has them."""
+        """Return the limits of the protocol."""
         return QueryLimits(**dataclasses.asdict(self))
 
     def _faults(self) -> Iterator[Fault]:

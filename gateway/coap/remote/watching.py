@@ -282,7 +282,7 @@ class RemoteObserver:
 
     @property
     def is_bound(self) -> bool:
-        """Whether its first answer is given, and others follow."""
+        """Return whether its first answer is given, and others follow."""
         return self._respond is not None
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:

@@ -74,7 +74,7 @@ class ServedDevice:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTarget:
-    """What a path leads to.
+    """The resource of a device that a path leads to.
 
     Attributes:
         device: the sensor whose path begins it.
@@ -89,7 +89,7 @@ class DeviceTarget:
 
     @property
     def is_there(self) -> bool:
-        """Whether the path still leads to it; a child may go while a request waits for it."""
+        """Return whether the path still leads to it; a child may go while a request waits."""
         children = self.device.sensor.children
         return not self.child or children.get(self.child) is self.resource
 

@@ -251,7 +251,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
 
     @property
     def sensor(self) -> Sensor:
-        """What is served."""
+        """Return the sensor that is served."""
         return self._sensor
 
     def good_for_s(self, reading: Reading) -> float:

@@ -25,7 +25,7 @@ _OVER_MQTT: Final = "mqtt"
 
 @dataclass(frozen=True, slots=True)
 class CoapFace:
-    """What of a gateway's CoAP is asked over topics.
+    """The parts of a gateway's CoAP that are asked over topics.
 
     Attributes:
         answers: answer requests, and decide before on each.

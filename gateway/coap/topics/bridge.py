@@ -39,7 +39,7 @@ _ONCE: Final = Grant(0, False, ())
 
 @dataclass(frozen=True, slots=True)
 class _WayBack:
-    """Where the answer to a request goes.
+    """The way back to a client, for the answer to its request.
 
     Attributes:
         client: to whom.
@@ -104,13 +104,13 @@ class CoapBridge:
     # -- of the broker -----------------------------------------------------------------------------
 
     def serves(self, topic: str) -> bool:
-        """See `PrivateTopics`."""
+        """Return whether a topic is one of CoAP's."""
         return topic.startswith(PREFIX)
 
     def asked(
         self, client: Client, topic: str, payload: bytes, qos: int, properties: Mapping[int, Any]
     ) -> int:
-        """See `PrivateTopics`."""
+        """Take a request that a client publishes; return the reason code."""
         requests = self._requests
         if requests is None:
             return ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR
@@ -129,7 +129,7 @@ class CoapBridge:
         return ReasonCode.SUCCESS
 
     def subscribe(self, client: Client, topic_filter: str, qos: int, identifier: int) -> int:
-        """See `PrivateTopics`."""
+        """Take a subscription to observations or answers; return the reason code."""
         if client.is_bridge:
             return ReasonCode.NOT_AUTHORIZED
         if not topic_filter.startswith(PREFIX):
@@ -146,7 +146,7 @@ class CoapBridge:
         return own[topic_filter].qos
 
     def unsubscribe(self, client: Client, topic_filter: str) -> bool:
-        """See `PrivateTopics`."""
+        """End a subscription; return whether there was one."""
         if topic_filter not in self._own.get(client, {}):
             return False
         if self._observing is not None:
@@ -155,7 +155,7 @@ class CoapBridge:
         return True
 
     def _why_not(self, client: Client, topic_filter: str) -> int:
-        """Why a client may not subscribe to a filter; 0 if it may."""
+        """Return why a client may not subscribe to a filter; 0 if it may."""
         prefix = answer_prefix(client.client_id)
         if prefix and topic_filter.startswith(prefix):
             return ReasonCode.SUCCESS
@@ -179,20 +179,20 @@ class CoapBridge:
     # -- what becomes of clients -------------------------------------------------------------------
 
     def connected(self, client: Client) -> None:
-        """See `Events`."""
+        """Do nothing: a client alone asks nothing."""
 
     def disconnected(self, client: Client, why: str) -> None:
-        """See `Events`: its requests and subscriptions here end with its connection."""
+        """End the client's requests and subscriptions here, with its connection."""
         if self._requests is not None:
             self._requests.left(client)
         for topic_filter in list(self._own.get(client, ())):
             self.unsubscribe(client, topic_filter)
 
     def subscribed(self, client: Client, topic_filter: str, qos: int) -> None:
-        """See `Events`."""
+        """Do nothing: subscriptions of others are not CoAP's."""
 
     def unsubscribed(self, client: Client, topic_filter: str) -> None:
-        """See `Events`."""
+        """Do nothing: subscriptions of others are not CoAP's."""
 
     # -- answers -----------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class TopicObserving:
         self._timer = DueTimer(loop, loop.time, core.next_timer, self._handle_timer)
 
     def why_not(self, client: Client, topic: str) -> int:
-        """Why a client may not observe what a topic names; 0 if it may."""
+        """Return why a client may not observe what a topic names; 0 if it may."""
         request = self._request(topic)
         if isinstance(request, CoapResponse):
             return ReasonCode.TOPIC_FILTER_INVALID

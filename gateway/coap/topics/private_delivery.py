@@ -37,7 +37,7 @@ class PrivateDelivery:
         self._now = now
 
     def may_read(self, client: Client, topic: str) -> bool:
-        """Whether a client that is connected may receive a topic now; none that begins with ``$``.
+        """Return whether a connected client may receive a topic now; no topic of ``$``.
 
         Not while a decision takes time.
         """

@@ -30,7 +30,7 @@ class TopicsSection:
 
     @property
     def limits(self) -> TopicLimits:
-        """As the bridge has them."""
+        """Return the limits of the bridge."""
         return TopicLimits(**dataclasses.asdict(self))
 
     def _faults(self) -> Iterator[Fault]:

@@ -18,7 +18,7 @@ W = TypeVar("W", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class ObservationKey:
-    """What is observed with which rights.
+    """The key of an observation: a topic, and the rights of its observers.
 
     Attributes:
         topic: of the subscription.

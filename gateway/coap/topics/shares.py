@@ -11,7 +11,7 @@ from tree_handler.remote.resource import MAX_PAYLOAD_BYTES
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """What is under way at most; of users all clients together, those without a name being one.
+    """The limits of what is under way; clients without a user name count as one user.
 
     Attributes:
         client_requests: requests of one client that are not answered.

@@ -42,7 +42,7 @@ class CoapTopicError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CoapTarget:
-    """What a topic names.
+    """The request that a topic names.
 
     Attributes:
         code: of the method.

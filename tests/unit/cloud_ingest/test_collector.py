@@ -58,8 +58,8 @@ async def test_it_goes_by_a_revocation_that_a_gateway_hands_over(fleet: Fleet) -
     collector = Collector(settings(fleet, a.port, b.port))
     async with running(collector):
         await until(lambda: linked(collector) == {"gw-a", "gw-b"})
-        assert b._issued is not None
-        crl.write_bytes(fleet.authority.revoke(b._issued, number=2))
+        assert b.issued is not None
+        crl.write_bytes(fleet.authority.revoke(b.issued, number=2))
         await a.process.reload()
         await until(lambda: linked(collector) == {"gw-a"})
 
@@ -100,7 +100,13 @@ async def test_what_another_collector_has_is_believed_if_that_collector_signed_i
             await until(lambda: sharing(first)["live"] == sharing(second)["live"] == names)
         stream = ("gw-b", 1)
         told = Spooled(
-            *("collector-2", 2**32 - 1, "collector-1", 2**32, (0, 0), 0, 1),
+            sender="collector-2",
+            life=2**32 - 1,
+            receiver="collector-1",
+            number=2**32,
+            acknowledges=(0, 0),
+            since=0,
+            upto=1,
             completes=True,
             rows={stream: Intervals([(1, 9)])},
         ).encode()

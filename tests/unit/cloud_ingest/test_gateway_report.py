@@ -48,7 +48,14 @@ def test_lives_and_commits_of_a_gateway_become_one_row() -> None:
     change.kept_local[Stream("gw-a", 2, control=False, logged=True)] = Intervals([(4, 4), (8, 9)])
     change.seen[Stream("gw-a", 2, control=True, logged=True)] = Intervals([(50, 50)])
     change.totals["gw-a"] = GatewayTotals(
-        *(5, 5, 1, 2, 4), first_us=500_000, latency_sum_ms=60.0, latency_count=10
+        messages=5,
+        logged=5,
+        control=1,
+        undecodable=2,
+        duplicates=4,
+        first_us=500_000,
+        latency_sum_ms=60.0,
+        latency_count=10,
     )
     made.apply(change)
     (row,) = report.fleet_of(made)

@@ -215,6 +215,29 @@ def test_a_docstring_of_a_class_or_function_begins_with_no_question(
     assert found(measured, house.QUESTIONS) == (expected if is_question else [])
 
 
+@pytest.mark.parametrize(
+    ("look", "is_private"),
+    [
+        ("log._size", True),
+        ("made().log._size = 1", True),
+        ("setattr(log, '_size', 1)", True),
+        ("patched.setattr(log, '_size', 1)", True),
+        ("self._size = self.size", False),
+        ("cls._size", False),
+        ("log.__len__()", False),
+        ("row._replace(size=1)", False),
+        ("patched.setattr(log, 'size', 1)", False),
+    ],
+)
+def test_a_test_that_looks_at_what_is_private_to_others_is_found(
+    look: str, is_private: bool
+) -> None:
+    measured = measure(tests__unit__test_a=f"{look}\n", dtls__a=f"{look}\n")
+
+    expected = [("tests/unit/test_a.py:1", look.partition(" = ")[0])] if is_private else []
+    assert found(measured, house.PRIVATE_LOOKS) == expected
+
+
 def test_a_number_may_stand_at_its_limit_and_not_above() -> None:
     measured = measure(dtls__a="class A: ...\nx = 1\n" * 101, gateway__a="")
     at = (house.LONG_MODULES, "dtls")

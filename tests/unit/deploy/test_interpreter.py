@@ -196,8 +196,12 @@ def test_a_card_and_a_system_image_start_as_the_role_has_it() -> None:
     for name, value in told.items():
         unit = unit.replace(f"{{{{ {name} }}}}", value)
     plan = ServicePlan(
-        *("gw", ("/opt/hedgerow/venv/bin/hedgerow",), "hedgerow"),
-        *(Path("/etc/hedgerow"), Path("/var/lib/hedgerow"), OF_RELEASES),
+        gateway_id="gw",
+        command=("/opt/hedgerow/venv/bin/hedgerow",),
+        user="hedgerow",
+        folder=Path("/etc/hedgerow"),
+        state_dir=Path("/var/lib/hedgerow"),
+        environment=OF_RELEASES,
     )
     assert starts(made_unit(plan)) == starts(unit)
     assert "\nSyslogIdentifier=hedgerow\n" in made_unit(plan)
@@ -212,7 +216,12 @@ def test_who_joins_or_collects_from_an_environment_of_ones_own_starts_so_too() -
     of_gateway = ServicePlan("gw", ("x",), "pi", Path("/home/pi/gw"), Path("/home/pi/s"), own)
     assert starts(made_unit(of_gateway)) == [f"{start} run --config /home/pi/gw/hedgerow.toml"]
     of_cloud = CloudService(
-        *("ingest", ("x",), ("ingest", "--follow"), "pi", Path("/home/pi/c"), Path("/home/pi/s")),
+        name="ingest",
+        command=("x",),
+        arguments=("ingest", "--follow"),
+        user="pi",
+        folder=Path("/home/pi/c"),
+        state_dir=Path("/home/pi/s"),
         environment=own,
     )
     assert starts(cloud_unit(of_cloud)) == [f"{start} ingest --follow"]

@@ -13,6 +13,7 @@ from dtls.events import Closed, Established, Moved, Received
 from dtls.moved_peers import ALL_TRIES_PER_S, HOST_TRIES_PER_S, TRIES, MovedPeers
 from dtls.records import APPLICATION_DATA, HANDSHAKE, DtlsRecord
 from dtls.session import DtlsSession
+from tests.held_objects import held_objects
 
 MakeNet = Callable[..., Any]
 HOME = ("192.0.2.1", 40_000)
@@ -204,4 +205,4 @@ def test_nothing_is_left_of_a_host_without_sessions() -> None:
     sessions = Sessions("a", of_each=3)
     for one in sessions.all:
         sessions.moved.remove(one)
-    assert not sessions.moved._hosts
+    assert held_objects(sessions.moved) == held_objects(MovedPeers())

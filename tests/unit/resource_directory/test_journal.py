@@ -11,6 +11,7 @@ from resource_directory.journal import RegistrationJournal
 from resource_directory.link_format import WebLink, parse
 from resource_directory.registration import Registration
 from resource_directory.registry import Registry, RegistryLimits
+from tests.directory_records import record
 
 LINKS = parse('</t>;rt="temp \\"core\\"";obs,<coap://x/y>;anchor="/t";title="käse"')
 names = st.sampled_from(["a", "b", "c"])
@@ -136,9 +137,9 @@ def test_a_record_with_a_time_that_no_clock_tells_is_damaged(wrong: object) -> N
     whole = len(kept.data)
     for end, lifetime in ((wrong, 100), (5.0, wrong)):
         fields = ["/rd/9", "b", "", standing.base, True, lifetime, end, None, [], ""]
-        kept.data += journal._record([0, *fields])
-    kept.data += journal._record([1, location, wrong])
-    kept.data += journal._record([3, wrong, 2, 3, 4, 5, 6])
+        kept.data += record([0, *fields])
+    kept.data += record([1, location, wrong])
+    kept.data += record([3, wrong, 2, 3, 4, 5, 6])
     recovered = journal.read([kept.data])
     assert [told(one) for one in read_again(kept.data).values()] == [told(standing)]
     assert recovered.mark is None
@@ -209,7 +210,7 @@ def test_in_any_pieces_the_same_is_read(kept: Kept, data: st.DataObject) -> None
         st.none() | st.integers(-5, 5) | st.text(max_size=3) | st.floats(),
         lambda inner: st.lists(inner, max_size=11),
         max_leaves=20,
-    ).map(lambda content: journal._record([content]) + journal._record([0, content] + [1] * 9))
+    ).map(lambda content: record([content]) + record([0, content] + [1] * 9))
 )
 def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
     recovered = journal.read([data])

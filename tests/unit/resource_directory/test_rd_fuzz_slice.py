@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "fuzz"))
 import directory_requests
 
 from resource_directory import journal
+from tests.directory_records import record
 
 
 def test_every_row_of_requests_is_dealt_with() -> None:
@@ -32,8 +33,8 @@ def test_what_is_asked_with_bytes_changed_is_dealt_with() -> None:
 
 
 def test_a_journal_that_takes_any_time_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = [0, "/rd/9", "b", "", "coap://h", True, 100, float("inf"), None, [], ""]
-    data = b"\2" + journal._record(record)
+    fields = [0, "/rd/9", "b", "", "coap://h", True, 100, float("inf"), None, [], ""]
+    data = b"\2" + record(fields)
     directory_requests.rd(data)
     monkeypatch.setattr(journal, "_time", float)
     with pytest.raises(AssertionError):

@@ -62,7 +62,10 @@ class Wires:
         for number, gateway_id in enumerate(ids):
             identity = Identity(gateway_id, 7, 9.0 - number, f"10.0.0.{number + 1}")
             wires.gateways[gateway_id] = Overlays(
-                *(identity, Parameters(), settings or Settings(), wires.now),
+                identity,
+                Parameters(),
+                settings or Settings(),
+                wires.now,
                 sealing(gateway_id) if gateway_id in sealed else None,
             )
         for a in ids:

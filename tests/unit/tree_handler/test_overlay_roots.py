@@ -47,8 +47,17 @@ def claim(wires: Wires, root: Root) -> bool:
     for kind in (Kind.HELLO, Kind.ACCEPT):
         number += 1
         bpdu = Bpdu(
-            *(kind, number, "gw-c", own.boot_epoch, own.capability, root),
-            *(1 << 20, 0, 1, "gw-a", BpduFlags.TRANSIT, 0),
+            kind=kind,
+            number=number,
+            sender="gw-c",
+            sender_epoch=own.boot_epoch,
+            capability=own.capability,
+            root=root,
+            sequence=1 << 20,
+            cost_ms=0,
+            hops=1,
+            parent="gw-a",
+            flags=BpduFlags.TRANSIT,
         )
         item = Item(ALL, session.own, session.peer, [bpdu.encode()])
         for message in wire.encode([item]):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.held_objects import held_objects
 from tree_handler.remote.answered import KEPT_S
 from tree_handler.remote.asked_before import RepeatedError
 from tree_handler.remote.kept import MAX_GIVEN, KeptAnswers
@@ -64,7 +65,7 @@ def test_what_is_not_answered_is_asked_again_in_growing_intervals_until_the_dead
     assert {one.correlation for one in asked} == {correlation}
     assert [one.again for one in asked] == [0, 1, 2, 3]
     assert [one.asked_ms + one.deadline_ms for one in asked] == [5_000] * 4
-    assert (a.counters.asked, a.counters.asked_again, len(a._repeats)) == (1, 3, 0)
+    assert (a.counters.asked, a.counters.asked_again) == (1, 3)
 
 
 def test_what_is_answered_or_forgotten_is_not_asked_again() -> None:
@@ -120,7 +121,7 @@ def test_the_answer_to_a_write_is_kept_a_minute_and_the_write_is_never_executed_
     b.handle_timer(KEPT_S)
     with pytest.raises(RepeatedError):
         b.receive(query.topic, query.payload, KEPT_S)
-    assert len(b._sent) == 0
+    assert b.next_timer() == math.inf
 
 
 def test_the_answer_to_a_read_is_kept_until_its_deadline() -> None:
@@ -128,7 +129,7 @@ def test_the_answer_to_a_read_is_kept_until_its_deadline() -> None:
     _, query = a.ask("gw-b", GET, 0.0, DEADLINE_S, 1)
     b.answer(take(b, query), CONTENT, 1.0)
     b.handle_timer(DEADLINE_S)
-    assert len(b._sent) == 0
+    assert b.next_timer() == math.inf
 
 
 def test_a_write_is_not_asked_again_of_another_life_and_a_read_is() -> None:
@@ -226,16 +227,24 @@ def test_what_is_kept_stays_within_its_bounds_and_ends(
     steps: list[tuple[str, int, int, float]],
 ) -> None:
     kept, now = KeptAnswers(6, 800, 3, 500), 0.0
+    held = held_objects(kept)
+    sizes: dict[tuple[str, str], int] = {}
     for asker_, number, size, after_s in steps:
         now += after_s
         kept.handle_timer(now)
-        kept.keep((asker_, f"1-{number}"), Publication("to", bytes(size)), now + 20.0)
-        assert len(kept) <= 6
-        assert kept.held_bytes == sum(len(one.payload) for one in kept._kept.values()) <= 800
-        assert all(len(mine.keys) <= 3 for mine in kept._of_asker.values())
-        assert all(mine.held_bytes <= 500 for mine in kept._of_asker.values())
+        key = (asker_, f"1-{number}")
+        kept.keep(key, Publication("to", bytes(size)), now + 20.0)
+        sizes[key] = size
+        there = {one: taken for one, taken in sizes.items() if one in kept}
+        assert len(kept) == len(there) <= 6
+        assert kept.held_bytes == sum(there.values()) <= 800
+        for asker_id in {name for name, _ in there}:
+            of_one = [taken for (name, _), taken in there.items() if name == asker_id]
+            assert len(of_one) <= 3
+            assert sum(of_one) <= 500
     kept.handle_timer(now + 21.0)
-    assert (len(kept), kept.held_bytes, kept._of_asker) == (0, 0, {})
+    assert (len(kept), kept.held_bytes) == (0, 0)
+    assert held_objects(kept) <= held + 1  # the time of the last end
     assert kept.next_timer() == math.inf
 
 

@@ -86,7 +86,10 @@ def test_no_byte_of_a_sealed_batch_can_be_another_one(at: int, change: int) -> N
 
 def test_what_stays_in_its_gateway_is_not_sealed_and_what_is_said_of_it_is() -> None:
     stays = batch.make(
-        *("gw-a", 1, 1, [Entry("t", b"", 1).row()]),
+        "gw-a",
+        1,
+        1,
+        [Entry("t", b"", 1).row()],
         flags=Flags.LOGGED | Flags.LOCAL,
         origin_time_us=0,
         seal=seals("gw-a").seal,

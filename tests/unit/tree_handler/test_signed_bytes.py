@@ -56,7 +56,10 @@ def test_a_seal_of_any_bytes_is_no_seal(tail: bytes, address: int) -> None:
 
     rows = [Entry("t", b"x", 1).row()]
     frame, header = batch.make(
-        *("gw-a", 1, 1, rows),
+        "gw-a",
+        1,
+        1,
+        rows,
         flags=Flags.LOGGED,
         origin_time_us=0,
         seal=any_bytes,

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from tests.held_objects import held_objects
 from tree_handler.members.member import MemberRecord
 from tree_handler.members.place import may_be_dialled
 from tree_handler.members.substitution import (
@@ -153,7 +154,10 @@ def test_whose_record_has_gone_meanwhile_is_dialled_all_the_same() -> None:
     (second,) = seat.due(LOST)
     assert isinstance(second, DialSubstitute)
     assert second.substitute.id != first.substitute.id
-    assert len(seat.core._known) == CANDIDATES_MAX
+    few = Seat(TIMES, *(Substitute(f"gw-{n}", "10.0.0.1", n) for n in range(1, CANDIDATES_MAX + 1)))
+    few.look(LOST)
+    few.look(LOST, 20.0)
+    assert held_objects(seat.core) < 1.5 * held_objects(few.core)
 
 
 def record(name: str, domain: str = "", group: str = "", capability: float = 1.0) -> MemberRecord:

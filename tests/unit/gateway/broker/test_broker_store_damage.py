@@ -34,7 +34,11 @@ def checkpoint(position: int = 7, sessions: int = 40) -> Checkpoint:
         message = SavedMessage((KEY, number), Entry(f"t/{number}", bytes(200), 1), None)
         made.sessions.append(
             SavedSession(
-                *(number, Client.away(f"c{number}", None, None, 5), 60, 9, (3,)),
+                number,
+                Client.away(f"c{number}", None, None, 5),
+                60,
+                9,
+                (3,),
                 {"t/#": Subscription(1)},
                 [SavedDelivery(9, message, 2, ()), SavedDelivery(8, None, 0, ())],
                 [

@@ -18,11 +18,11 @@ from gateway.coap.directory import file as directory_file
 from gateway.coap.directory import own
 from gateway.coap.directory.file import NAME, DirectoryFile
 from gateway.coap.directory.own import GatewayDirectory
-from resource_directory import journal
 from resource_directory.journal import RegistrationJournal
 from resource_directory.link_format import WebLink, parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry, RegistryLimits
+from tests.directory_records import record
 from tree_handler.retained.hybrid_clock import EARLIEST_US
 
 LINKS = parse('</t>;rt="temperature"')
@@ -421,7 +421,7 @@ async def test_a_record_that_says_no_registration_is_told_as_left_out(
         standing = directory.registry.get(location, directory.now())
     fields = [location, "b", "", "coap://h", True, 1000, standing.expires_at, "psk:a", [], "[/t]"]
     with (tmp_path / NAME).open("ab") as file:
-        file.write(journal._record([0, *fields]))
+        file.write(record([0, *fields]))
     async with life(tmp_path, 2, clocks) as directory:
         assert names(directory) == ["a"]
     assert "1 registrations are left out" in caplog.text

@@ -67,7 +67,13 @@ class Directories:
         self.links[gateway_id] = ",".join(told)
         self.members.update(
             MemberRecord(
-                *(gateway_id, 1, 1, domain, group, address, 1883),
+                id=gateway_id,
+                epoch=1,
+                version=1,
+                domain=domain,
+                group=group,
+                address=address,
+                mqtt_port=1883,
                 coap_port=5683,
                 capability=1.0,
                 offers=digest.take(registry.registrations()),

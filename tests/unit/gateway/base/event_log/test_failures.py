@@ -66,7 +66,7 @@ def test_a_timer_that_was_stopped_by_what_it_did_stays_so() -> None:
     stops.append(Repeating(clock, "look", step, 0.5, Failures(CountedLines(_log, clock.time))))
     stops[0].start(1.0)
     clock.pass_s(1.0)
-    assert not clock._alarms
+    assert not clock.alarms
 
 
 def test_a_pause_grows_with_each_failure_and_is_short_again_when_it_worked() -> None:

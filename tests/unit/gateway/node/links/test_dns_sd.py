@@ -70,7 +70,9 @@ async def test_what_is_listed_tells_no_secret_and_nonsense_is_passed_over() -> N
             ):
                 await other.async_register_service(
                     AsyncServiceInfo(
-                        *(SERVICE, f"nonsense-{number}.{SERVICE}", 9),
+                        SERVICE,
+                        f"nonsense-{number}.{SERVICE}",
+                        port=9,
                         addresses=[b"\x7f\0\0\1"],
                         properties=txt,
                         server="nonsense.local.",

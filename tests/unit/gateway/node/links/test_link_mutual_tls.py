@@ -33,7 +33,11 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 def link_tls(fleet: Fleet, issued: Issued, name: str, crl: Path | None = None) -> LinkTls:
     files = TlsFiles(
-        *(issued.certificate, issued.key, ClientCertificate.OPTIONAL, fleet.authority.file, crl)
+        issued.certificate,
+        issued.key,
+        ClientCertificate.OPTIONAL,
+        client_ca=fleet.authority.file,
+        client_crl=crl,
     )
     return LinkTls(files, name)
 

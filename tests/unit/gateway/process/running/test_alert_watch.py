@@ -264,7 +264,9 @@ async def test_heat_and_a_weak_supply_of_the_kernels_files_are_told_and_their_en
     try:
         mail = MailWay(
             MailServer(host="127.0.0.1", port=server.port, starts_tls=False, tls=None),
-            *("gw-a", "gw-a@example.org", ["ops@example.org"]),
+            own_name="gw-a",
+            sender="gw-a@example.org",
+            to=["ops@example.org"],
         )
         plan = replace(AlertPlan(ways=("mail",), look_s=0.05, gather_s=0), terms=SOON)
         watch = bed.watch(MachineEyes(tmp_path, root).look, plan, mail=mail)

@@ -6,7 +6,7 @@ import asyncio
 
 from mqtt_peer import LIMIT_S, Bench
 
-from cloud_ingest.record import decode
+from record_formats.record import decode
 from gateway.sensors.recorded import Series
 from gateway.tools.demo.device import Device
 

@@ -12,6 +12,7 @@ from gateway.trust.policy.principal import NO_ROLES
 from gateway.trust.policy.rights import Rights
 from gateway.trust.policy.rule import ALLOW, EVERYBODY, Rule
 from gateway.trust.policy.targets import RuleError
+from tests.held_objects import held_objects
 from tree_handler.routing.topic_filters import matches
 
 OPEN = AccessPolicy(Rules(publish=("#",), subscribe=("#", "$SYS/#")))
@@ -209,25 +210,34 @@ def test_a_remembered_decision_is_the_one_that_was_made(
         allowed = topic[0] != "$" and any(matches(rule, topic) for rule in filled)
         assert access.may_publish(topic) is allowed
         assert access.may_receive(topic) is allowed
-        assert len(access._delivered) <= 2
+
+
+def test_decisions_are_remembered_of_the_latest_topics_alone() -> None:
+    access = Rights(OPEN.told().rules, None, "c1", decisions_max=2)
+    assert all(access.may_receive(f"t/{number}") for number in range(2))
+    held = held_objects(access)
+    assert all(access.may_receive(f"t/{number}") for number in range(1_000))
+    assert held_objects(access) <= held
 
 
 def test_the_principals_that_came_last_are_remembered_and_none_gets_anothers_rights() -> None:
     control = Policy(AccessPolicy(Rules(publish=("dev/%c",))).told(), rights_max=2)
     stranger = control.principal("stranger")
     first = control.rights(stranger, "c1")
+    second = control.rights(stranger, "c2")
     for name in ("c2", "c1", "c3"):
         access = control.rights(stranger, name)
         assert access.may_publish(f"dev/{name}")
         assert not access.may_publish("dev/c0")
-    assert len(control._rights) == 2
     assert control.rights(stranger, "c1") is first
+    assert control.rights(stranger, "c2") is not second
 
 
 def test_decisions_on_very_long_topics_are_not_remembered() -> None:
     access = access_of(OPEN)
+    held = held_objects(access)
     assert access.may_receive("a" * 60_000)
-    assert not access._delivered
+    assert held_objects(access) == held
 
 
 def test_what_is_concealed_is_not_read_whatever_other_rules_say() -> None:

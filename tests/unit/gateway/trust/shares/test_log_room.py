@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.trust.shares.log_room import SHARED_BYTES, LogRoom
 from gateway.trust.shares.user_turns import LITTLE_BYTES, UserTurns
+from tests.held_objects import held_objects
 
 LIMIT_BYTES = 8 * SHARED_BYTES
 MUCH = LITTLE_BYTES + 1
@@ -83,6 +84,7 @@ async def test_a_user_who_is_alone_waits_for_the_log_at_its_limit_only() -> None
 
 async def test_a_row_whose_connections_are_gone_is_forgotten_when_the_log_goes_on() -> None:
     turns = shared_turns()
+    held = held_objects(turns)
     room = LogRoom(LIMIT_BYTES, turns)
     take(room, SHARED_BYTES + 1, Sender("greedy"))
     turns.turn("greedy").cancel()
@@ -90,4 +92,4 @@ async def test_a_row_whose_connections_are_gone_is_forgotten_when_the_log_goes_o
     room.gave(SHARED_BYTES + 1)
     await rounds()
     assert room.used_bytes == 0
-    assert not turns._waiting
+    assert held_objects(turns) == held

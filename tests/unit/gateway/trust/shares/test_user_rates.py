@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.trust.shares.user_rates import MOST_USERS, UserRates
+from tests.held_objects import held_objects
 
 SIZES = st.lists(st.integers(1, 300_000), min_size=1, max_size=30)
 RATE = 100_000
@@ -38,6 +39,9 @@ def test_what_one_user_sends_keeps_no_other_waiting(sizes: list[int]) -> None:
 
 def test_users_that_are_remembered_are_bounded() -> None:
     rates = UserRates(RATE)
-    for number in range(2 * MOST_USERS):
+    for number in range(MOST_USERS):
         rates.wait_s(number, 1, 0.0)
-    assert len(rates._full_at_s) == MOST_USERS
+    held = held_objects(rates)
+    for number in range(MOST_USERS, 3 * MOST_USERS):
+        rates.wait_s(number, 1, 0.0)
+    assert held_objects(rates) < 1.5 * held

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gateway.trust.shares.user_turns import LITTLE_BYTES, PART_S, SMALL_PART_S, UserTurns
+from tests.held_objects import held_objects
 
 MUCH = LITTLE_BYTES + 1
 
@@ -38,6 +39,7 @@ async def test_parts_are_small_while_several_users_are_there_and_for_a_moment_af
 
 async def test_one_of_each_user_goes_on_in_a_round_in_the_order_in_which_they_came() -> None:
     turns = UserTurns()
+    held = held_objects(turns)
     greedy = [turns.turn("greedy") for _ in range(3)]
     modest = turns.turn("modest")
     greedy[0].cancel()
@@ -46,4 +48,4 @@ async def test_one_of_each_user_goes_on_in_a_round_in_the_order_in_which_they_ca
     assert modest.done()
     await a_round()
     assert all(turn.done() for turn in greedy)
-    assert not turns._waiting
+    assert held_objects(turns) == held

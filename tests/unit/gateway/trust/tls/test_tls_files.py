@@ -99,8 +99,11 @@ class TestRevocations:
         path = tmp_path / "crl.pem"
         path.write_bytes(crl)
         return TlsFiles(
-            *(server.certificate, server.key, ClientCertificate.REQUIRED),
-            *(authority.file, path),
+            server.certificate,
+            server.key,
+            ClientCertificate.REQUIRED,
+            client_ca=authority.file,
+            client_crl=path,
         )
 
     def test_a_list_of_another_authority_is_named(
