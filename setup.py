@@ -8,6 +8,7 @@ a source would be imported in its place.
 from __future__ import annotations
 
 import os
+import platform
 import sys
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +26,17 @@ COMPILER = os.environ.get("HEDGEROW_COMPILER", "gcc")
 
 GROUP = "hedgerow"
 """All that is compiled is one library of this name."""
+
+HIDDEN = "-fvisibility=hidden"
+"""Python looks up one function of the library by its name. The names of all others, 1.5 MiB, are
+left out: no start looks them up, and they call each other directly."""
+
+PACKED_RELOCATIONS = "-Wl,-z,pack-relative-relocs"
+"""Tables of the library's own addresses take kilobytes in place of two megabytes. A linker that
+does not know how, as Debian 12's for ARM, says so and goes on."""
+
+PACKING_GLIBC = (2, 36)
+"""Older ones load no library whose addresses are packed."""
 
 
 class BuildAtOnce(build_ext):
@@ -65,6 +77,10 @@ class ParallelBuild(build_ext):
 
     def build_extensions(self) -> None:
         """See `build_ext`."""
+        for extension in self.extensions:
+            extension.extra_compile_args = [*extension.extra_compile_args, HIDDEN]
+            if packs_relocations():
+                extension.extra_link_args = [*extension.extra_link_args, PACKED_RELOCATIONS]
         compile_in_turn = self.compiler.compile
 
         def compile_together(sources: list[str], **options: Any) -> list[str]:
@@ -99,6 +115,12 @@ class ParallelBuild(build_ext):
         arguments = [*folders, *options["extra_postargs"], "-x", "c-header", str(headers)]
         self.spawn([*self.compiler.compiler_so, *arguments, "-o", f"{headers}.gch"])
         return str(headers)
+
+
+def packs_relocations() -> bool:
+    """Return whether the glibc of this machine loads them; those of Debian 12 and later do."""
+    name, version = platform.libc_ver()
+    return name == "glibc" and tuple(map(int, version.split(".")[:2])) >= PACKING_GLIBC
 
 
 def compiled_sources(root: Path) -> list[str]:
