@@ -108,10 +108,12 @@ def pytest_collection_modifyitems(
     for item in items:
         for place in _alone(item.path):
             item.add_marker(pytest.mark.alone(ALONE[place]))
+    booted = _with_mark(items, "deploy")
     if "deploy" not in (config.option.markexpr or ""):
-        _leave_out(config, items, _with_mark(items, "deploy"))
+        _leave_out(config, items, booted)
     if not config.option.soak:
-        _leave_out(config, items, _with_mark(items, "soak"))
+        # Of a module of minutes, who asks for booted systems has those that boot one.
+        _leave_out(config, items, [one for one in _with_mark(items, "soak") if one not in booted])
         if not config.option.keyword:  # who asks for a case by its name has it
             _leave_out(config, items, _not_drawn(items, config.getoption("--seed")))
     before = config.stash[PASSED_BEFORE]

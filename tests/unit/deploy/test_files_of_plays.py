@@ -98,3 +98,12 @@ def test_each_playbook_and_variable_that_a_text_has_somebody_give_is_there() -> 
             assert is_here or "-i " + playbook in line, f"{name}: {line}"
         for variable in NAMED.findall(line):
             assert variable in names_of_ansible(), f"{name}: {variable}: {line}"
+
+
+def test_no_variable_of_a_role_is_a_file_beside_whichever_role_asks_for_it() -> None:
+    """A variable is read where it is used: there role_path is the folder of another role."""
+    files = [
+        file for part in ("vars", "defaults") for file in ANSIBLE.glob(f"roles/*/{part}/**/*.yml")
+    ]
+    assert len(files) > 10
+    assert [str(file) for file in files if "role_path" in file.read_text()] == []
