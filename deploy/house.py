@@ -66,9 +66,9 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, REST): 1,
     (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
-    (QUESTIONS, BROKER): 12,
+    (QUESTIONS, BROKER): 11,
     (QUESTIONS, REST): 48,
-    (PRIVATE_LOOKS, TESTS): 347,
+    (PRIVATE_LOOKS, TESTS): 361,
 }
 """What stands above its goal today, by measure and part."""
 

@@ -6,9 +6,9 @@ import asyncio
 
 from mqtt_peer import LIMIT_S, Bench
 
-from record_formats.record import decode
 from gateway.sensors.recorded import Series
 from gateway.tools.demo.device import Device
+from record_formats.record import decode
 
 
 async def test_a_device_publishes_until_it_is_stopped_and_notes_what_was_acknowledged() -> None:
