@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
-from gateway.coap.access import CoapAccess
 from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
 from gateway.coap.passed_on import leads_elsewhere
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import NotForOthersError, coap_response, remote_request, text
+from gateway.coap.remote.parts import RemoteAccess
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
@@ -30,7 +30,7 @@ class NamedAnswers:
 
     """
 
-    def __init__(self, executor: Executor, access: CoapAccess) -> None:
+    def __init__(self, executor: Executor, access: RemoteAccess) -> None:
         self.segments: frozenset[bytes] | None = None
         self._executor = executor
         self._access = access

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from gateway.coap.access import CoapAccess
+from coap_engine.message import CoapPeer
+from gateway.coap.access import Introduction
 from gateway.coap.remote.exchange import Executor, RemoteExchange
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import Membership
@@ -13,6 +14,19 @@ from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.routing.locator import WayThere
 
 DEADLINE_S: Final = 5.0
+
+
+class RemoteAccess(Protocol):
+    """Says who asks, and what that one may do; see `CoapAccess`."""
+
+    def introduction(self, peer: CoapPeer) -> Introduction:
+        """Return who a peer is, as another gateway is told."""
+
+    def lets(self, peer: CoapPeer, method: str, path: Sequence[str]) -> bool:
+        """Return whether a peer may do that."""
+
+    def tell_of_changes(self, told: Callable[[], None]) -> None:
+        """Call this when others may do something."""
 
 
 class Reach(Protocol):
@@ -48,7 +62,7 @@ class RemoteParts:
     members: Membership
     executor: Executor
     exchange: RemoteExchange
-    access: CoapAccess
+    access: RemoteAccess
     reach: Reach
     limits: QueryLimits = DEFAULT_LIMITS
     deadline_s: float = DEADLINE_S
