@@ -60,7 +60,7 @@ class Days(World):
         self.clocks.pass_s(down_s)
         if power is not None:
             power()
-        self._open.close()
+        self.failing_store.close()
         self.disk = self.log.survives()
         self.start()
         self.log.crash_in = 1 << 60
