@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, Final
 
 from amqtt.broker import RetainedApplicationMessage
@@ -91,43 +91,42 @@ class AmqttPlugins(PluginHost):
             PluginConfigError: one does not come back.
 
         """
-        if not await self._told(BrokerEvents.PRE_START):
-            raise PluginConfigError(_not_back(BrokerEvents.PRE_START))
+        event = BrokerEvents.PRE_START
+        if not await _comes_back(self._manager.fire_event(event, wait=True)):
+            raise PluginConfigError(_not_back(event))
 
     async def started(self) -> None:
         """Tell the plugins that the broker listens."""
-        await self._told_or_left(BrokerEvents.POST_START)
+        await self._tell(BrokerEvents.POST_START)
 
     async def stopping(self) -> None:
         """Tell the plugins that the broker is about to close its connections."""
-        await self._told_or_left(BrokerEvents.PRE_SHUTDOWN)
+        await self._tell(BrokerEvents.PRE_SHUTDOWN)
 
     async def stopped(self) -> None:
         """Tell the plugins that the broker has stopped, and close them."""
-        try:
-            async with asyncio.timeout(EVENT_LIMIT_S):
-                await self._events.close()
-        except TimeoutError:
-            _log.warning("plugins: %s", _not_back("events of clients"))
-        await self._told_or_left(BrokerEvents.POST_SHUTDOWN)
-        try:
-            async with asyncio.timeout(EVENT_LIMIT_S):
-                await self._manager.close()
-        except TimeoutError:
-            _log.warning("plugins: %s", _not_back("close"))
+        await _wait_for("events of clients", self._events.close())
+        await self._tell(BrokerEvents.POST_SHUTDOWN)
+        await _wait_for("close", self._manager.close())
 
-    async def _told_or_left(self, event: BrokerEvents) -> None:
-        if not await self._told(event):
-            _log.warning("plugins: %s", _not_back(event))
+    async def _tell(self, event: BrokerEvents) -> None:
+        await _wait_for(event, self._manager.fire_event(event, wait=True))
 
-    async def _told(self, event: BrokerEvents) -> bool:
-        """Tell plugins of an event, and return whether all have dealt with it in time."""
-        try:
-            async with asyncio.timeout(EVENT_LIMIT_S):
-                await self._manager.fire_event(event, wait=True)
-        except TimeoutError:
-            return False
-        return True
+
+async def _wait_for(what: str, work: Awaitable[object]) -> None:
+    """Wait for what plugins do, or go on without them and say so."""
+    if not await _comes_back(work):
+        _log.warning("plugins: %s", _not_back(what))
+
+
+async def _comes_back(work: Awaitable[object]) -> bool:
+    """Wait for what plugins do, and return whether it was done in time."""
+    try:
+        async with asyncio.timeout(EVENT_LIMIT_S):
+            await work
+    except TimeoutError:
+        return False
+    return True
 
 
 def _not_back(what: str) -> str:
