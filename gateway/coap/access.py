@@ -152,7 +152,7 @@ class CoapAccess:
         method = METHOD_NAMES.get(request.code, _UNKNOWN)
         path = request.values(option_numbers.URI_PATH)
         decision = self._policy.may(known.principal, coap_action(method, path, self._policy.here))
-        if sum([len(value) for _, value in request.options]) <= _REMEMBERED_BYTES:
+        if is_short(request.options):
             if len(known.decisions) >= DECISIONS_MAX:
                 known.decisions.clear()
             known.decisions[what] = decision
@@ -227,6 +227,11 @@ class CoapAccess:
                 self._decided.clear()
             self._decided[what] = decision
         return decision
+
+
+def is_short(options: tuple[Option, ...]) -> bool:
+    """Return whether what is decided on a request with these options may be remembered."""
+    return sum([len(value) for _, value in options]) <= _REMEMBERED_BYTES
 
 
 def refused(principal: Principal, method: str) -> CoapResponse:

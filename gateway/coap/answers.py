@@ -15,7 +15,7 @@ from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.base.write_turns import WriteTurns
-from gateway.coap.access import CoapAccess
+from gateway.coap.access import CoapAccess, is_short
 from gateway.coap.at_hand import (
     AskForBody,
     AskPeer,
@@ -46,8 +46,6 @@ _OTHER_FORMAT: Final = CoapResponse(
 _READS: Final = (codes.GET, codes.FETCH)
 READS_MAX: Final = 4_096
 """Answered reads that are remembered, by who asked and how."""
-_REMEMBERED_BYTES: Final = 128
-"""Longer requests are looked at anew each time: a client chooses how long they are."""
 NO_PROXY: Final = CoapResponse(codes.PROXYING_NOT_SUPPORTED, (), b"not a proxy")
 
 _log = logging.getLogger(__name__)
@@ -122,7 +120,7 @@ class Answers:
         self.refused = RefusedRequests()
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self._reads: dict[tuple[Hashable, tuple[Option, ...]], KeptResponse] = {}
-        """What whoever is known as somebody may read, and is right for a time."""
+        """Responses that are right for a time, by who may read them and how they were asked for."""
         access.tell_of_changes(self._reads.clear)
         self._ends: dict[int, Callable[[], None]] = {}
         self._open: dict[int, tuple[Asked, RespondAtHand, object]] = {}
@@ -250,7 +248,7 @@ class Answers:
     def _remember(self, asked: Asked, response: KeptResponse) -> None:
         """Give a response to all who are known as this peer and ask the same, while it is right."""
         options = asked.request.options
-        if asked.request.code == codes.GET and _length_of(options) <= _REMEMBERED_BYTES:
+        if asked.request.code == codes.GET and is_short(options):
             if len(self._reads) >= READS_MAX:
                 self._reads.clear()
             self._reads[known_as(asked.peer), options] = response
@@ -395,10 +393,6 @@ class Answers:
             self._ends[exchange] = turn.end
         self._open[exchange] = asked, respond, turn
         return None
-
-
-def _length_of(options: tuple[Option, ...]) -> int:
-    return sum([len(value) for _, value in options])
 
 
 def _takes_turn(request: CoapRequest, later: PendingResponse) -> bool:
