@@ -84,5 +84,6 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
 def _pair(given: str) -> tuple[str, str]:
     key, equals, value = given.partition("=")
     if not key or not equals:
-        raise argparse.ArgumentTypeError(f"{given!r} is not KEY=VALUE")
+        # Its value may be a secret.
+        raise argparse.ArgumentTypeError(f"{key!r} is not KEY=VALUE")
     return key, value
