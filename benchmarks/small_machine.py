@@ -166,7 +166,7 @@ class Squeezed:
 
     @property
     def is_well(self) -> bool:
-        """Whether it was in time, and lived."""
+        """Return whether it acknowledged in time, and no process was killed."""
         return not self.killed and self.puback.p99_ms <= LATE_MS
 
     def row(self) -> str:

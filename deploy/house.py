@@ -67,7 +67,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
     (QUESTIONS, BROKER): 11,
-    (QUESTIONS, REST): 48,
+    (QUESTIONS, REST): 47,
     (PRIVATE_LOOKS, TESTS): 361,
 }
 """What stands above its goal today, by measure and part."""

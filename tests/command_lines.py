@@ -38,7 +38,7 @@ _AND_MORE = re.compile(r"\s*(?:\.\.\.|\u2026).*", re.DOTALL)
 
 @dataclass(frozen=True)
 class CommandLine:
-    """What somebody runs.
+    """A line that somebody runs.
 
     Attributes:
         place: the file that it stands in.

@@ -117,7 +117,7 @@ class DiscoveryAnswers:
         self._at_hand = at_hand
 
     def __call__(self, request: CoapRequest, peer: CoapPeer, now: float) -> CoapResponse | None:
-        """See `coap_engine.multicast.MulticastAnswer`."""
+        """Return the answer to a multicast request; None for silence."""
         if tuple(request.values(option_numbers.URI_PATH)) != PATH:
             return None
         if self._access.refusal(request, peer) is not None:

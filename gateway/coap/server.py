@@ -130,7 +130,7 @@ class _Sessions:
         self._peers: dict[int, CoapPeer] = {}
         self._requesters: dict[int, Requester] = {}
         self._is_encrypted = False
-        """Whether anything waits for `flush`."""
+        """Datagrams of DTLS wait for `flush`."""
         self.port = DtlsPort(socks, credentials.context(), self, limits)
 
     def renew(self, credentials: DtlsCredentials) -> None:

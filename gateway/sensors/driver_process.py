@@ -93,7 +93,7 @@ class DriverProcesses:
         self._most = most
         self._under_way = 0
         self._killed: set[subprocess.Popen[bytes]] = set()
-        """Those that the kernel still holds."""
+        """Processes that the kernel still holds."""
         self._lock = threading.Lock()
 
     def come_of(self, request: DriverRequest) -> Any:

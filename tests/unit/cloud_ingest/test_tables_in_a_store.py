@@ -33,7 +33,7 @@ class EmptyStore(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def store() -> Iterator[tuple[list[str], list[str]]]:
-    """What an object store on this machine was asked for, and the options that name it."""
+    """Give the requests that an object store on this machine gets, and the options that name it."""
     asked: list[str] = []
     handler = type("NotingStore", (EmptyStore,), {"asked": asked})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -50,7 +50,7 @@ def store() -> Iterator[tuple[list[str], list[str]]]:
 
 
 def read(*words: str) -> str:
-    """What a command says; in a process of its own, since deltalake lets no other thread run."""
+    """Return what a command says, run in a process: deltalake lets no other thread run."""
     command = (sys.executable, "-m", "gateway.tools.cli", *words)
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     return done.stdout + done.stderr
