@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -113,7 +113,8 @@ def group(root: Path = _GROUPS) -> Iterator[Group]:
     """
     quota_us = round(PERIOD_US * SHARE)
     name = f"hedgerow-benchmark-{os.getpid()}"
-    if (root / "cgroup.controllers").exists():
+    is_version_2 = (root / "cgroup.controllers").exists()
+    if is_version_2:
         limits = {
             root / name: {"cpu.max": f"{quota_us} {PERIOD_US}", "memory.max": str(MEMORY_BYTES)}
         }
@@ -125,20 +126,18 @@ def group(root: Path = _GROUPS) -> Iterator[Group]:
             },
             root / "memory" / name: {"memory.limit_in_bytes": str(MEMORY_BYTES)},
         }
-    try:
-        if (root / "cgroup.controllers").exists():
-            (root / "cgroup.subtree_control").write_text("+cpu +memory")
-        for folder, files in limits.items():
-            folder.mkdir()
-            for file, value in files.items():
-                (folder / file).write_text(value)
+    with ExitStack() as stack:
+        try:
+            if is_version_2:
+                (root / "cgroup.subtree_control").write_text("+cpu +memory")
+            for folder, files in limits.items():
+                folder.mkdir()
+                stack.callback(folder.rmdir)
+                for file, value in files.items():
+                    (folder / file).write_text(value)
+        except OSError as error:
+            raise NoGroupsError(f"{error.filename}: {error.strerror}") from error
         yield Group(list(limits))
-    except OSError as error:
-        raise NoGroupsError(f"{error.filename}: {error.strerror}") from error
-    finally:
-        for folder in limits:
-            if folder.exists():
-                folder.rmdir()
 
 
 @dataclass(frozen=True, slots=True)
