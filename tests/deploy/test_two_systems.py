@@ -173,7 +173,7 @@ def test_a_system_whose_gateway_never_runs_returns_to_the_one_before(
 ) -> None:
     with pi.mounted(Slot.A) as root:
         packages = "opt/hedgerow/releases/*/lib/python3*/site-packages"
-        serves = next(root.glob(f"{packages}/gateway/process/service.py"))
+        serves = next(root.glob(f"{packages}/gateway/process/running/service.py"))
         name = serves.relative_to(root)
     cache = f"rm {name.parent}/__pycache__/service.cpython-313.pyc"
     broken = builder.changed("3", cache, **{str(name): NEVER_RUNS})

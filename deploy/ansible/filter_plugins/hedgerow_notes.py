@@ -13,14 +13,16 @@ def noted(read: Mapping[str, Any], otherwise: Any) -> Any:
 
     Args:
         read: what `slurp` returned for its file, also where it failed.
-        otherwise: what a note says that is not there, or that a power cut emptied.
+        otherwise: what a note says that is not there, or that a power cut emptied: a map or a list.
 
     """
     try:
         found = json.loads(base64.b64decode(read["content"]))
     except (KeyError, ValueError):
         return otherwise
-    return found if isinstance(found, type(otherwise)) else otherwise
+    # A play gives classes of Ansible's own (from 2.19 on), which no reader of JSON makes.
+    kind = dict if isinstance(otherwise, dict) else list
+    return found if isinstance(found, kind) else otherwise
 
 
 class FilterModule:

@@ -24,6 +24,8 @@ KEYS = "alerts."
 """Keys of the configuration have as many parts there."""
 FOLDERS = f"{PACKAGES}|deploy|docs|light_dataclasses|tests"
 PATHS = re.compile(rf"(?<![\w./-])((?:{FOLDERS})/[\w./-]*\w)")
+INSTALLED = re.compile(rf"(?:[}}*]|site-packages)/((?:{PACKAGES})/[\w/]+\.py)")
+"""A module where a test looks for it in a machine that it has made."""
 MADE = ("deploy/ansible/certificates", "deploy/ansible/relay", "gateway/tls")
 """Folders that an operator has there, and one that was there once."""
 ASKED_OF = re.compile(r"-m (benchmarks(?:\.\w+)+)((?: \[?--?[\w-]+[^`)#]*)?)")
@@ -127,3 +129,14 @@ def test_each_option_of_a_benchmark_that_a_page_names_is_there() -> None:
     }
     assert len(asked) > 10
     assert {one for one in asked if f'"{one[2]}"' not in sources} == set()
+
+
+def test_each_module_that_a_test_looks_for_in_a_machine_is_there() -> None:
+    named_paths = [
+        (name, path)
+        for name in tracked()
+        if name.startswith(("tests/deploy/", "tests/system/"))
+        for path in INSTALLED.findall((ROOT / name).read_bytes().decode(errors="ignore"))
+    ]
+    assert named_paths
+    assert [f"{name}: {path}" for name, path in named_paths if not (ROOT / path).is_file()] == []

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +34,32 @@ def test_a_note_that_is_damaged_says_what_none_says(read: dict[str, Any]) -> Non
 
 def test_a_note_is_read(tmp_path: Path) -> None:
     assert NOTES.noted(slurped(b'["/tmp"]\n'), []) == ["/tmp"]
+
+
+def test_a_play_reads_what_a_note_says(tmp_path: Path) -> None:
+    """Ansible gives filters maps and lists of its own classes, not those of Python."""
+    tasks = []
+    for note, otherwise in (({"made": ["anna"]}, "{'made': []}"), (["/tmp"], "[]")):
+        named = {
+            "_read": slurped(json.dumps(note).encode()),
+            "_said": f"{{{{ _read | hedgerow_noted({otherwise}) }}}}",
+            "_noted": note,
+        }
+        wanted = {"that": ["_said == _noted"], "fail_msg": "it said {{ _said }}"}
+        tasks.append({"ansible.builtin.assert": wanted, "vars": named})
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": tasks}
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    command = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "play.yml"]
+    filters = {"ANSIBLE_FILTER_PLUGINS": str(ANSIBLE / "filter_plugins")}
+    done = subprocess.run(
+        command,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, **filters},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_no_role_fails_at_a_file_of_the_machine_that_is_empty() -> None:
