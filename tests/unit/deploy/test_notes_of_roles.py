@@ -72,3 +72,13 @@ def test_a_note_is_on_the_disk_before_the_role_goes_on() -> None:
     made = yaml.safe_load((ANSIBLE / "roles/target/tasks/made.yml").read_text())
     sync = made[-1]["ansible.builtin.command"]["argv"]
     assert sync == ["sync", made[-2]["ansible.builtin.copy"]["dest"]]
+
+
+def test_each_role_that_notes_what_it_made_takes_it_away_again() -> None:
+    noting = {
+        path.parents[1]
+        for path in ANSIBLE.glob("roles/*/tasks/*.yml")
+        if "tasks_from: made.yml" in path.read_text()
+    }
+    assert len(noting) > 5
+    assert [role.name for role in noting if not (role / "tasks/left.yml").is_file()] == []
