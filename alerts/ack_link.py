@@ -17,7 +17,7 @@ from typing import Final
 LIFE_S: Final = 7 * 86_400
 KEY_BYTES: Final = 32
 PATH: Final = "/alerts/ack/"
-"""What the path of a link begins with; its token follows."""
+"""The beginning of a link's path; its token follows."""
 _ALERT_BYTES, _TIME_BYTES, _CODE_BYTES = 12, 6, 16
 _TOKEN_CHARACTERS: Final = 46
 _CONTEXT: Final = b"hedgerow takes an alert on\0"

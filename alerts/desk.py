@@ -39,7 +39,7 @@ MAX_CLEARED: Final = 100
 MAX_SILENCES: Final = 100
 LONGEST_SILENCE_S: Final = 31 * 86_400.0
 UNHIDDEN_AFTER_S: Final = 60.0
-"""What was hidden is told when nothing has hidden it for so long: it is over soon as well."""
+"""A hidden alert is told when nothing has hidden it for so long: it is over soon as well."""
 MAX_DEPTH: Final = 64
 """Of the tree above a gateway; a longer way up is a circle."""
 MAX_MESSAGE: Final = 500

@@ -1,4 +1,4 @@
-"""When a record may leave on a way: at once, after quiet hours, or in the digest of a day. Pure.
+"""Release of a record on a way: at once, after quiet hours, or in the digest of a day. Pure.
 
 A record is held only if each route by which it goes that way by now holds it. What is held waits
 for a day at most, by a clock that nobody sets: one that is set back keeps nothing for ever.

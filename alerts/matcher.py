@@ -1,4 +1,4 @@
-"""Which alerts somebody means: those of a rule, a gateway, a domain. Pure."""
+"""Matchers of alerts: those of a rule, a gateway, a domain. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from alerts.record import AlertRecord
 
 FIELDS: Final = ("rule", "severity", "gateway", "domain", "group", "part")
-"""What a matcher may look at."""
+"""The fields that a matcher may look at."""
 MAX_PATTERN: Final = 200
 """Characters of one pattern."""
 

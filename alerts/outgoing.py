@@ -1,4 +1,4 @@
-"""Which records a way out gets next, and when: in order, in batches of a site, for a day. Pure.
+"""Order of the records of a way out: in batches of a site, each for a day. Pure.
 
 A way out gets each record at least once. It may get one again after a kill, and knows it by its
 `AlertRecord.delivery_id`. One that fails is left alone for a while that grows, and everything

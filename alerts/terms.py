@@ -1,4 +1,4 @@
-"""What holds for the alerts of one rule, and where they go. Pure."""
+"""Terms of the alerts of one rule, and where they go. Pure."""
 
 from __future__ import annotations
 

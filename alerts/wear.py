@@ -1,4 +1,4 @@
-"""How fast a disk wears out: what is written to it in a day. Pure."""
+"""Wear of a disk: what is written to it in a day. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the collector and the job take on the command line; loads neither gateway nor Spark."""
+"""Arguments of the collector and the job; loads neither gateway nor Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MASTER = "local[*]"
 _MASTER = re.compile(
     r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?|local-cluster\[.+\]|(spark|k8s)://\S+|yarn"
 )
-"""What Spark knows for a master (its SparkContext)."""
+"""The forms of a master that Spark knows (its SparkContext)."""
 """Where Spark runs unless it is told otherwise."""
 
 

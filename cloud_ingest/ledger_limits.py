@@ -1,4 +1,4 @@
-"""How large the ledger may grow by what gateways claim."""
+"""Limits on how large the ledger may grow by what gateways claim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client's message measured, in whichever form a device writes it.
+"""Measurements of a client's message, in whichever form a device writes them.
 
 Five forms are read, told apart by their first bytes:
 

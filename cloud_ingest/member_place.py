@@ -1,4 +1,4 @@
-"""Where a gateway stands in the tree's places, by its member record.
+"""Place of a gateway in the tree, by its member record.
 
 Domain and group are columns of tables, and a domain is a part of the path of what compaction
 writes. So a record that the tree would refuse says nothing here either.

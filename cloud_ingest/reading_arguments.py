@@ -1,4 +1,4 @@
-"""What `hedgerow query` and `hedgerow dashboard` take on the command line; loads neither."""
+"""Arguments of `hedgerow query` and `hedgerow dashboard`; loads neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an error of a configuration reads: the key in front, then what is wrong with it."""
+"""Texts of a configuration's errors: the key in front, then what is wrong with it."""
 
 from __future__ import annotations
 

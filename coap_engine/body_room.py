@@ -1,4 +1,4 @@
-"""Who makes room for whose body, of requests and of responses alike.
+"""Room for bodies, of requests and of responses alike: who makes room for whose.
 
 Stated here and nowhere else, where a share of bytes is used up:
 
@@ -22,7 +22,7 @@ IDLE_S: Final = 10.0
 """Of what nothing came for so long the transfer is likely over: two retransmissions take less."""
 
 _Holder = tuple[bool, Hashable]
-"""Whether somebody is authenticated; and as whom, or from which host it comes."""
+"""True if a peer is authenticated; and its name, or the host that it comes from."""
 
 
 class Holding(Protocol):

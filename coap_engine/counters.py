@@ -1,4 +1,4 @@
-"""What happened since the start."""
+"""Counters of what happened since the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with a datagram or a limit."""
+"""Errors of a datagram or a limit."""
 
 from __future__ import annotations
 

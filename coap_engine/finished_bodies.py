@@ -26,7 +26,7 @@ _UNDER_WAY: Final = CoapResponse(
 
 
 _NOT_CARRIED_OUT: Final = (codes.SERVICE_UNAVAILABLE, codes.TOO_MANY_REQUESTS)
-"""What says so: it may be tried again, and then from the first block on."""
+"""The codes that say so: a request may be tried again, and then from the first block on."""
 
 
 class FinishedBody:

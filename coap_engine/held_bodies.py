@@ -11,14 +11,14 @@ from coap_engine.share import ShareRefusal
 from coap_engine.shares import Shares
 
 BodyKey = tuple[Hashable, int, tuple[Option, ...]]
-"""Whose body it is, and of which operation: address, method, and options that count."""
+"""The owner of a body and its operation: address, method, and options that count."""
 
 TOUCHED_S: Final = 1.0
-"""What was touched so lately stays where it stands: blocks come by the thousand."""
+"""A body touched so lately stays where it stands: blocks come by the thousand."""
 OVERHEAD_BYTES: Final = 1_024
-"""What holding a body takes beside its bytes and options, about."""
+"""The memory that a held body takes beside its bytes and options, about."""
 OPTION_BYTES: Final = 128
-"""What an option takes beside its value, about."""
+"""The memory that an option takes beside its value, about."""
 
 Content = TypeVar("Content")
 

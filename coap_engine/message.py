@@ -1,4 +1,4 @@
-"""What the engine and those above it hand to each other: peers, requests, responses.
+"""Types that the engine and those above it hand to each other: peers, requests, responses.
 
 Those that are made for each request are no dataclasses: making a frozen one takes mypyc three times
 as long. Nobody changes them all the same.

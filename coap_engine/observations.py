@@ -1,4 +1,4 @@
-"""Who observes what, and what they are to be told when (RFC 7641).
+"""Observers, and what they are to be told when (RFC 7641).
 
 Stated here and nowhere else:
 

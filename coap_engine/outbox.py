@@ -1,4 +1,4 @@
-"""What is to be sent, and the message ids of what we begin ourselves."""
+"""Datagrams to be sent, and the message ids of exchanges that we begin ourselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of something a second peers may have: of a host, and of all strangers together.
+"""Rates that peers may have: for a host, and for all strangers together.
 
 What the accounts take themselves is bounded: buckets are forgotten when they are full again, and
 there are at most `Rates.hosts` of them.

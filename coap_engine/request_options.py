@@ -1,4 +1,4 @@
-"""What of a request's options is the engine's, and what goes on to the resource."""
+"""Options of a request: which are the engine's, and which go on to the resource."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from coap_engine.message import CoapPeer
 from light_dataclasses import dataclass
 
 EXCHANGE_LIFETIME_S: Final = 247.0
-"""How long a message and its repetitions may be on their way (RFC 7252, section 4.8.2)."""
+"""The longest time that a message and its repetitions are under way (RFC 7252, section 4.8.2)."""
 NON_LIFETIME_S: Final = 145.0
-"""How long one that is not repeated may be (same place)."""
+"""The longest time that one which is not repeated is under way (same place)."""
 RESPONSE: Final = 0
 NOTIFICATION: Final = 1
 REQUEST: Final = 2

@@ -21,6 +21,7 @@ import sys
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,6 +55,7 @@ LITERAL_SPLATS = "arguments in unpacked literals"
 LATE_ATTRIBUTES = "attributes born outside constructors"
 SHARED_NAMES = "names of classes and types that stand twice"
 QUESTIONS = "docstrings that begin as a question or a reference"
+HEADINGS = "headings of modules and attributes that begin so"
 PRIVATE_LOOKS = "looks at private attributes of others"
 
 MODULE_STATEMENTS = 300
@@ -66,8 +68,10 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, REST): 1,
     (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
-    (QUESTIONS, BROKER): 11,
-    (QUESTIONS, REST): 47,
+    (HEADINGS, BROKER): 116,
+    (HEADINGS, REST): 427,
+    (QUESTIONS, TESTS): 388,
+    (HEADINGS, TESTS): 269,
     (PRIVATE_LOOKS, TESTS): 361,
 }
 """What stands above its goal today, by measure and part."""
@@ -210,7 +214,8 @@ def measure(files: Iterable[tuple[PurePosixPath, str]]) -> Measured:
         *literal_splats(modules),
         *late_attributes(modules),
         *shared_names(modules),
-        *questions(modules),
+        *questions(parsed),
+        *headings(parsed),
     ]
     return Measured(tuple(findings))
 
@@ -426,12 +431,35 @@ def questions(modules: Iterable[Module]) -> Iterator[Finding]:
     """
     for module in modules:
         for node in ast.walk(module.syntax):
-            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                continue
-            first = (ast.get_docstring(node) or "").partition("\n")[0]
-            if first.split(" ")[0].rstrip(",") in QUESTION_WORDS:
-                place = f"{module.path}:{node.body[0].lineno}"
-                yield Finding(QUESTIONS, module.part, place, f"{node.name}: {first}")
+            if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                yield from _question(QUESTIONS, module, node.name, node.body[0])
+
+
+def headings(modules: Iterable[Module]) -> Iterator[Finding]:
+    """Find the docstrings of modules and attributes that begin with one of `QUESTION_WORDS`.
+
+    A heading names its subject: what the module holds, or what the value is.
+    """
+    for module in modules:
+        for node in ast.walk(module.syntax):
+            if isinstance(node, ast.Module) and node.body:
+                yield from _question(HEADINGS, module, module.name, node.body[0])
+            body = getattr(node, "body", None)
+            for named, text in pairwise(body if isinstance(body, list) else ()):
+                if isinstance(named, ast.Assign | ast.AnnAssign):
+                    target = named.target if isinstance(named, ast.AnnAssign) else named.targets[0]
+                    yield from _question(HEADINGS, module, ast.unparse(target), text)
+
+
+def _question(measured: str, module: Module, name: str, text: ast.stmt) -> Iterator[Finding]:
+    """Find the docstring that a statement may be, if it begins with a question word."""
+    match text:
+        case ast.Expr(value=ast.Constant(value=str(written))):
+            first = written.strip().partition("\n")[0]
+            if first.split(" ")[0].rstrip(",:") in QUESTION_WORDS:
+                yield Finding(
+                    measured, module.part, f"{module.path}:{text.lineno}", f"{name}: {first}"
+                )
 
 
 def private_looks(modules: Iterable[Module]) -> Iterator[Finding]:
@@ -465,9 +493,12 @@ OF_PARTS = (
     LITERAL_SPLATS,
     LATE_ATTRIBUTES,
     QUESTIONS,
+    HEADINGS,
 )
 ROWS = (
     *((measured, part) for measured in OF_PARTS for part in PARTS),
+    (QUESTIONS, TESTS),
+    (HEADINGS, TESTS),
     (ROOMS_IN_CIRCLES, WHOLE),
     (SHARED_NAMES, WHOLE),
     (PRIVATE_LOOKS, TESTS),

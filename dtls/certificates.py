@@ -45,7 +45,7 @@ _lib: Any = Binding().lib
 _ffi: Any = Binding().ffi
 
 IdentifyPeer = Callable[[bytes], PeerIdentity]
-"""Who a verified certificate (DER) is; raises `IdentityError` where that is nobody."""
+"""Returns the identity of a verified certificate (DER); raises `IdentityError` if it has none."""
 
 
 def unusable_key(key: PrivateKeyTypes) -> str:

@@ -1,4 +1,4 @@
-"""What all sessions of one role share: the crypto library's context and the keys.
+"""State that all sessions of one role share: the crypto library's context and the keys.
 
 pyOpenSSL has no call for pre-shared keys, but the binding below it, the one of `cryptography`,
 has OpenSSL's own. New keys mean a new context: sessions keep the one they began with. A server's

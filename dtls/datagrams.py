@@ -38,7 +38,7 @@ _IPV6_MULTICAST_ALL: Final = 29
 """ip(7) and ipv6(7); Python's socket module does not name them."""
 _IN_PKTINFO: Final = struct.Struct("=I4s4s")  # interface, local address, destination of the header
 _RECEIVE_BUFFER_BYTES: Final = 4 << 20
-"""What a flood would push out of it comes again after a second; the kernel gives what it allows."""
+"""The buffer for a flood: what it drops comes again after a second; the kernel may give less."""
 _SEND_BUFFER_BYTES: Final = 1024 * 1024
 FREE_PORT_TRIES: Final = 20
 """For one that is free at all of several addresses."""

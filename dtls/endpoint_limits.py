@@ -1,4 +1,4 @@
-"""How much the peers of a DTLS port may take, and what is counted of them."""
+"""Limits on the peers of a DTLS port, and counters of them."""
 
 from __future__ import annotations
 

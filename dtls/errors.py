@@ -1,4 +1,4 @@
-"""What this package raises. No message ever carries a key."""
+"""Errors that this package raises. No message ever carries a key."""
 
 from __future__ import annotations
 

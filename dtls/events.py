@@ -1,4 +1,4 @@
-"""What an endpoint tells of its peers."""
+"""Events by which an endpoint tells of its peers."""
 
 from __future__ import annotations
 

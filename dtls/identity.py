@@ -1,4 +1,4 @@
-"""Who a peer is, and what it may do."""
+"""Identity of a peer, and what it may do."""
 
 from __future__ import annotations
 

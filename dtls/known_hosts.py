@@ -1,4 +1,4 @@
-"""Whose handshake gives way where there are too many: hosts that have completed one come last."""
+"""Hosts that have completed a handshake: theirs give way last where there are too many."""
 
 from __future__ import annotations
 

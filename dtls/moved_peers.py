@@ -1,4 +1,4 @@
-"""Whose record it is that comes from an address where nobody is (RFC 6347, section 4.1.2.7).
+"""Search for the session of a record from an unknown address (RFC 6347, section 4.1.2.7).
 
 A device behind a NAT that has forgotten it comes from another port, and does not know. Without a
 Connection ID (RFC 9146) nothing in its records says which session they are of, but their keys do:

@@ -1,4 +1,4 @@
-"""What OpenSSL's objects are as bytes (DER)."""
+"""OpenSSL's objects as bytes (DER)."""
 
 from __future__ import annotations
 

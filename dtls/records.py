@@ -1,4 +1,4 @@
-"""What of the DTLS wire form must be read before, or beside, the crypto library.
+"""The part of DTLS's wire form that must be read before, or beside, the crypto library.
 
 The records of a datagram (RFC 6347, section 4.1), the ClientHello (4.2.1, RFC 5246 section
 7.4.1.2) and the HelloVerifyRequest that answers it.

@@ -35,7 +35,7 @@ _ORDER = {
     "__ge__": operator.ge,
 }
 _NATIVE = "__mypyc_attrs__"
-"""What mypyc writes into a class that it compiled: its attributes have slots already."""
+"""The mark of a class that mypyc compiled: its attributes have slots already."""
 _told: set[tuple[int, int]] = set()
 """Objects whose `__repr__` runs, each with the thread: one that contains itself has an end."""
 

@@ -13,7 +13,7 @@ import msgpack
 import msgspec
 
 MUST_UNDERSTAND: Final = "_"
-"""What such a key ends in."""
+"""The end of such a key."""
 _SHOWN: Final = 40
 """Characters of a key in an error."""
 

@@ -147,7 +147,7 @@ class _Form(msgspec.Struct, gc=False):
 
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
 PLAIN_HEAD: Final = b"\x86"
-"""How what `plain` reads begins: a msgpack map of six keys, the five required and the value."""
+"""The head of what `plain` reads: a msgpack map of six keys, the five required and the value."""
 _FLOATS: Final = {float}
 _decoder = msgspec.msgpack.Decoder(_Form)
 

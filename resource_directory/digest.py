@@ -1,4 +1,4 @@
-"""What a directory has, in 256 bytes: enough to know that it does not have something.
+"""Digest of a directory in 256 bytes: enough to know that it does not have something.
 
 A Bloom filter of the terms that look-ups ask for. Who has the digest of a directory need not ask
 it for what it can't have. What says where things are (`NOT_TOLD`) differs in each link and is left
@@ -19,7 +19,7 @@ DIGEST_BYTES: Final = 256
 NOT_TOLD: Final = frozenset({"href", "anchor", "base", "lt"})
 """Attributes of which a digest says nothing."""
 AFTER_S: Final = 3.0
-"""How soon others are told that there is something new ..."""
+"""The time after which others are told that there is something new ..."""
 EVERY_S: Final = 30.0
 """... and how long nothing more after that."""
 _BITS = DIGEST_BYTES * 8

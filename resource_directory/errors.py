@@ -1,4 +1,4 @@
-"""What the Resource Directory raises when a registration or a query can't be served."""
+"""Errors of the Resource Directory: a registration or a query can't be served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When what expires: one heap for all registrations (A12), time passed in.
+"""Expiry of registrations: one heap for all (A12), time passed in.
 
 A key that is put off, the usual case, keeps its place in the heap and gets its new one when the
 old one comes up, so that renewing costs nothing there.
@@ -20,7 +20,7 @@ class Expiry:
         self._heap: list[tuple[float, str]] = []
         self._expires_at: dict[str, float] = {}
         self._in_heap: dict[str, float] = {}
-        """Where each key stands; an entry that is not the one named here is left from before."""
+        """The time of each key's entry; another entry of the same key is left from before."""
 
     def set(self, key: str, expires_at: float) -> None:
         """Let a key expire at a time, instead of its earlier time if it has one."""

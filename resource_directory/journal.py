@@ -35,7 +35,7 @@ _NO_RECORD = (
     *(ValueError, TypeError, LookupError, OverflowError, RecursionError),
     msgpack.UnpackException,
 )
-"""What a record raises whose checksum is right and whose content is not."""
+"""The errors of a record whose checksum is right and whose content is not."""
 
 ClockMark = tuple[int, ...]
 OnFailedWrite = Callable[[Registration, Exception], None]
@@ -170,7 +170,7 @@ class _RecordReader:
         self.kept = KeptRecords()
         self._data = b""
         self._begin = 0
-        """Where `_data` begins, from the beginning of all."""
+        """The offset of `_data`, from the beginning of all."""
 
     def feed(self, piece: bytes, *, is_end: bool) -> None:
         data, at, kept = self._data + piece, 0, self.kept

@@ -1,4 +1,4 @@
-"""What each identity has of a directory: nobody fills it alone.
+"""Quotas of identities in a directory: nobody fills it alone.
 
 Those whom nobody knows share what there is: they are told apart by nothing that could be believed.
 """

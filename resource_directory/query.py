@@ -1,4 +1,4 @@
-"""What a look-up asks for (RFC 9176, section 6.2)."""
+"""Query of a look-up (RFC 9176, section 6.2)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MAX_NAME_BYTES: Final = 63
 BYTES_ITSELF: Final = 800
 BYTES_OF_LINK: Final = 450
 BYTES_OF_ATTRIBUTE: Final = 180
-"""What a registration takes besides its characters."""
+"""The memory that a registration takes besides its characters: itself, a link, an attribute."""
 
 # RFC 9176, section 9.3: parameters of a look-up, or names of something else in its answer.
 RESERVED: Final = frozenset({"page", "count", "rt", "href", "anchor", "ep", "d", "lt", "base"})
@@ -67,7 +67,7 @@ class Registration:
     held: int = field(default_factory=int, compare=False)
     order: int = field(default_factory=int, compare=False)
     _are_normal: bool | None = field(default=None, compare=False)
-    """Whether the targets are written as they are looked for, as most are; None before anybody has
+    """True if the targets are written as they are looked for, as most are; None before anybody has
     looked: most registrations are renewed more often than that."""
 
     def link_keys(self) -> range:

@@ -27,7 +27,7 @@ STALE = "stale"
 """The attribute that says how many seconds ago that gateway told it, which does not answer now."""
 _OF_GATEWAYS = ("scope", DOMAIN, GROUP, GATEWAY)
 _FORMER = {"d=-": DOMAIN, "gp=-": GROUP}
-"""What once meant gateways of no domain or group; no sector is called that."""
+"""Words that once meant gateways of no domain or group; no sector is called that."""
 _PORTS = {"coap": 5683, "coaps": 5684}
 _LOOPBACK = ("127.0.0.1", "::1")
 """Hosts that are a gateway's own, whatever address others reach it at."""

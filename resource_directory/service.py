@@ -43,9 +43,9 @@ from resource_directory.watches import Watches
 CHECKS_AT_ONCE: Final = 4_000
 """So much of a look-up is done in one call, some milliseconds on a Pi."""
 RETRY_AFTER_S: Final = 60
-"""What is said where the directory is full."""
+"""The Max-Age of the refusal when the directory is full."""
 RETRY_FETCH_S: Final = 5
-"""What is said where too many registrants are being asked."""
+"""The Max-Age of the refusal when too many registrants are being asked."""
 
 REGISTER = ("rd",)
 SIMPLE = (".well-known", "rd")

@@ -15,7 +15,7 @@ from resource_directory.errors import BusyError, InvalidParameterError
 from resource_directory.exchange import Fetch
 
 FETCH_S: Final = 30.0
-"""How long a registrant's links are waited for; longer than CoAP's first retransmissions take."""
+"""The longest wait for a registrant's links; longer than CoAP's first retransmissions take."""
 FETCHES_MAX: Final = 64
 """So many are waited for at once."""
 FRESH_MAX: Final = 10_000
@@ -25,7 +25,7 @@ FRESH_OF_ONE: Final = 1_000
 FRESH_S_MAX: Final = 86_400.0
 """So long links count as fresh, whatever their registrant says: one may mean 136 years."""
 DEFAULT_MAX_AGE_S: Final = 60
-"""What a response without Max-Age is fresh for (RFC 7252, section 5.10.5)."""
+"""The freshness of a response without Max-Age (RFC 7252, section 5.10.5)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ _REMEMBERED_CHARACTERS: Final = 256
 MAX_LISTED: Final = 64
 """Values in one attribute that is a list."""
 EVERY_ENDPOINT = Criterion("rt", "core.rd-ep")
-"""What every endpoint's link has (RFC 9176, section 6.4), so that it need not be looked for."""
+"""The criterion that every endpoint's link meets (RFC 9176, section 6.4): it need not be sought."""
 
 
 def check_lists(links: Iterable[WebLink]) -> None:

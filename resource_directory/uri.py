@@ -24,7 +24,7 @@ _NO_URI: Final = frozenset(' <>"')
 _NORMAL = re.compile(
     r"(?:coaps?://(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(?!568[34](?:/|\Z))[0-9]+)?)?(/[!#-~]*)?\Z"
 )
-"""What most targets are, and the same when it is normalised if it has no ``%`` and no ``/.``."""
+"""The form of most targets, which is the normalised one if it has no ``%`` and no ``/.``."""
 _SPLIT = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)(.*)\Z", re.DOTALL)
 _DEFAULT_PORTS: Final = {
     "coap": ":5683",

@@ -1,4 +1,4 @@
-"""Which watched look-ups change with a registration (RFC 9176, section 6.2; RFC 7641).
+"""Watched look-ups, and which of them a registration changes (RFC 9176, section 6.2; RFC 7641).
 
 Each look-up that somebody watches stands under one of its criteria. A registration that comes,
 changes or goes has few terms, and only what stands under one of them is looked at: neither the

@@ -48,12 +48,12 @@ MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
 Epoch = tuple[str, int]
 """A sequence of numbers: an origin's gateway id and its boot epoch; see `Header.stream`."""
 Ref = tuple[Epoch, int]
-"""Which logged message: origin and epoch of its batch, and its number there."""
+"""Reference to a logged message: origin and epoch of its batch, and its number there."""
 CONTROL_PREFIX: Final = "$"
-"""What sets the name of an origin's control stream apart; no gateway id may begin with it."""
+"""The first character of the name of an origin's control stream; no gateway id begins with it."""
 
 NOTE_PREFIX: Final = "!"
-"""What sets a gateway's notes about an origin apart: no stream of messages, and never on a link."""
+"""The first character of notes about an origin: no stream of messages, and never on a link."""
 
 MAX_NUMBER: Final = (1 << 62) - 1
 """Of a message: more than anybody counts to, and room behind it for sums in 64 bits with a sign."""

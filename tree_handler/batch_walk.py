@@ -24,11 +24,11 @@ from tree_handler.errors import BatchError
 from tree_handler.noted_batches import NotedBatches
 
 START: Final = batch.MAGIC + bytes((batch.VERSION,))
-"""What every batch begins with."""
+"""The bytes that every batch begins with."""
 SEARCH_BYTES: Final = 64 << 20
 """Bytes whose CRC is made to find the next batch; what is then left counts as damaged too."""
 BLOCK_BYTES: Final = 4_096
-"""What a file system writes at once."""
+"""The bytes that a file system writes at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which life of a gateway this is, where its counter is lost (tree-protocol, Identity).
+"""The number of a gateway's life, where its counter is lost (tree-protocol, Identity).
 
 A boot epoch has to be new, since replication takes a number of an epoch that it knows for a
 duplicate, and later than those before, since the tree follows the latest life of a root. A
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from tree_handler.errors import ProtocolError
 
 MAX_BOOT_EPOCH = 2**32 - 1
-"""What a batch's header has room for."""
+"""The largest number that a batch's header has room for."""
 MAX_FIRST = 2**31 - 1
 """First epochs are drawn up to here; the other half of a batch's 32 bits is for starts to come."""
 MAX_STEP = 2**12

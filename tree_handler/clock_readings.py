@@ -1,4 +1,4 @@
-"""What clocks of gateways' lives read at least, and when: for each gateway its latest few lives.
+"""The least that clocks of gateways' lives read, and when: for each gateway its latest few lives.
 
 An origin may sign that it has had any number of lives. It crowds out none but its own.
 """

@@ -1,4 +1,4 @@
-"""When many things are due, each at a time that may move: the earliest is always at hand."""
+"""Deadlines of many things, each of which may move: the earliest is always at hand."""
 
 from __future__ import annotations
 

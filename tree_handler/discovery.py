@@ -1,4 +1,4 @@
-"""How gateways of one tree find each other on a local network (row C1).
+"""Discovery of gateways of one tree on a local network (row C1).
 
 A gateway sends an announcement to a multicast group: who it is and where its broker listens.
 A MAC under the tree's key keeps foreign and forged ones out. It does not prove freshness, nor

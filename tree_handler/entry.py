@@ -16,9 +16,9 @@ it (`holders`). What stands behind that is for later releases: nobody looks at i
 
 
 MAX_CLOCK_US: Final = 1 << 60
-"""What an origin's clock reads at most: it would count to there for 36,000 years."""
+"""The most that an origin's clock reads: it would count to there for 36,000 years."""
 PROPERTY_BYTES: Final = 32
-"""What a property counts besides its text: user properties without any cost as much to read."""
+"""The cost of a property besides its text: user properties without any cost as much to read."""
 
 
 @dataclass(slots=True)  # not frozen: that costs a third of the time to make one

@@ -1,4 +1,4 @@
-"""What a core of this package raises when bytes or values from outside are wrong."""
+"""Errors that a core of this package raises when bytes or values from outside are wrong."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""What a batch carries, in one byte of its frame."""
+"""Flags of a batch: one byte of its frame says what it carries."""
 
 from __future__ import annotations
 
 from typing import Final
 
 ADDRESS_BYTES: Final = 32
-"""What stands for the list of whom a batch was for (`Flags.ADDRESSED`)."""
+"""The size of what stands for the list of whom a batch was for (`Flags.ADDRESSED`)."""
 
 
 class Flags:

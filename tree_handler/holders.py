@@ -1,4 +1,4 @@
-"""Whose members get a message: what the row of a message says of shared subscriptions.
+"""The gateways whose members get a message, as its row tells of shared subscriptions.
 
 The gateway that accepts a message names, for each shared subscription whose member elsewhere is to
 get it, the gateway of that member: the *holder*. It stands in the row behind the origin's clock,

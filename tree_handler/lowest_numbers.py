@@ -25,7 +25,7 @@ class LowestNumbers:
 
     def __init__(self, parts: Iterable[tuple[int, Mapping[Epoch, Intervals]]]) -> None:
         self._by_stream: dict[Epoch, deque[tuple[int, int]]] = {}
-        """Where a part begins, and its lowest number: both grow."""
+        """The place where each part begins, and its lowest number: both grow."""
         for start, holds in parts:
             for stream, numbers in holds.items():
                 for first, _ in numbers:

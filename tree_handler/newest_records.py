@@ -1,4 +1,4 @@
-"""Which record of a gateway is its newest, where what is saved knows a life that no log knows.
+"""Choice of a gateway's newest record, where what is saved knows a life that no log knows.
 
 A gateway whose disk was lost draws an epoch, which may be below that of its latest life. It hears
 of that life from whoever has a batch of it, and starts again behind it. Nobody has one where the

@@ -1,4 +1,4 @@
-"""Which batches of a log hold what looks like the start of another: see `tree_handler.batch_walk`.
+"""Batches of a log that hold what looks like the start of another: see `tree_handler.batch_walk`.
 
 The file beside the segments is a record for each: ``position u64 | length u32 | crc u32``, where
 positions are over all segments. The first has the position from which the notes are complete, and

@@ -1,4 +1,4 @@
-"""How long a message has waited since its origin accepted it, though no clock is trusted.
+"""Ages of messages since their origins accepted them, though no clock is trusted.
 
 Each gateway has a clock that nobody sets and that only counts. An origin stamps each message that
 may expire with it (`Entry.accepted_us`), so the stamp is as signed as the message. Whoever delivers
@@ -48,7 +48,7 @@ together expire together, and so one range of places in a queue holds them."""
 NEWS_US: Final = 1_000_000
 """A neighbour is told anew what it knows worse by so much, which is every half an hour."""
 SAVED_US: Final = 60 * NEWS_US
-"""What is kept is written anew if it is worse by so much, which is every day and a half."""
+"""A saved reading is written anew if it is worse by so much, which is every day and a half."""
 GONE_US: Final = 7 * 86_400 * NEWS_US
 """For so long a life is remembered of which there is nothing here; it may come back."""
 MAX_TOLD: Final = 1_000
@@ -76,14 +76,14 @@ class OriginClocks:
         self._way: Callable[[str], WayThere | None] = _nowhere
         self._stamped = ClockReadings()
         self._kept = ClockReadings()
-        """What the neighbour on the way told last."""
+        """The readings that the neighbour on the way told last."""
         self._before = ClockReadings()
-        """What was known in this gateway's life before: it may have been off since."""
+        """The readings of this gateway's life before: it may have been off since."""
         self._peers: dict[int, Epoch] = {}
-        """Who the neighbours are, by link."""
+        """The life of each neighbour, by link."""
         self._heard: dict[int, ClockReadings] = {}
         self._said: dict[int, ClockReadings] = {}
-        """What each neighbour has been told, by link."""
+        """The readings that each neighbour has been told, by link."""
         self._saved: dict[Epoch, ClockReading] = {}
 
     def go_by(self, way: Callable[[str], WayThere | None]) -> None:

@@ -1,4 +1,4 @@
-"""What proves that a gateway said something: who signs, and who knows the keys of all.
+"""Proof that a gateway said something: its signature, and the keys of all to check it by.
 
 The cores know these two interfaces alone. On a gateway `gateway.node.signing` is behind them: the
 key of the gateway's certificate, and a ring of the certificates of all. Whoever signs puts in front

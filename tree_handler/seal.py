@@ -35,11 +35,11 @@ from tree_handler.spanning.election import Identity, Root
 
 BATCH: Final = "batch 1"
 WORD: Final = "word 1"
-"""What is signed; see `tree_handler.proof.context`."""
+"""The context of a signature; see `tree_handler.proof.context`."""
 ROOT: Final = "root 1"
-"""What is signed; see `tree_handler.proof.context`."""
+"""The context of a signature; see `tree_handler.proof.context`."""
 OVERLAY_ROOT: Final = "overlay root 1"
-"""What is signed; see `tree_handler.proof.context`."""
+"""The context of a signature; see `tree_handler.proof.context`."""
 MAX_VOUCHED: Final = 1_000
 """Roots whose seal is not looked at again."""
 LIFE_S: Final = 10 * 365 * 86_400.0

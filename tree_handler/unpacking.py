@@ -17,7 +17,7 @@ from tree_handler.errors import ProtocolError
 
 _WALKER: Final = msgspec.msgpack.Decoder(msgspec.Raw)
 LATER_ELEMENTS: Final = 256
-"""What a later release may put into any message beside what this one knows."""
+"""The most elements that a later release may add to a message beside those that this one knows."""
 
 
 @dataclass(frozen=True, slots=True)

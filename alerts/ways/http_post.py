@@ -18,7 +18,7 @@ from light_dataclasses import dataclass
 
 AGENT: Final = "hedgerow"
 NEVER_TAKEN: Final = frozenset((400, 413, 422))
-"""What is wrong with the request itself will be wrong the next time, too."""
+"""The codes that blame the request itself: it will be as wrong the next time."""
 _ANSWER_BYTES: Final = 4_096
 _TOLD_CHARACTERS: Final = 120
 

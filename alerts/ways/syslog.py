@@ -13,7 +13,7 @@ from alerts.text import plain, stamp
 _DAEMON: Final = 3
 _CRITICAL, _WARNING, _NOTICE = 2, 4, 5
 _LINE_BYTES: Final = 2_048
-"""What each receiver should take (section 6.1)."""
+"""The length that each receiver should take (section 6.1)."""
 
 
 class SyslogWay:

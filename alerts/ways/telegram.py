@@ -14,7 +14,7 @@ from alerts.ways.http_post import HttpServer
 
 URL: Final = "https://api.telegram.org"
 TOKEN: Final = re.compile(r"\d{1,20}:[A-Za-z0-9_-]{1,100}")
-"""What a bot shows: its number, and a secret."""
+"""The token of a bot: its number, and a secret."""
 _CHARACTERS: Final = 4_000
 """Of a message; Telegram takes 4,096 UTF-16 units, and nearly all that is said here takes one."""
 

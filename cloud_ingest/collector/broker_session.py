@@ -89,7 +89,7 @@ class BrokerMessage:
         self.packet_id = packet_id
         self._digest = _digest(row) if packet_id else b""
         self._is_here = True
-        """Whether it came over the connection that there is now."""
+        """True if it came over the connection that there is now."""
         self._is_stored = False
 
     @property

@@ -1,4 +1,4 @@
-"""What a cluster says of its topics; each call waits for it."""
+"""Questions to a cluster about its topics; each call waits for it."""
 
 from __future__ import annotations
 

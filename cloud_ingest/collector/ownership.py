@@ -1,4 +1,4 @@
-"""Who of a group of collectors owns an origin. Pure; each member finds the same by itself."""
+"""Owners of origins among a group of collectors. Pure; each member finds the same by itself."""
 
 from __future__ import annotations
 

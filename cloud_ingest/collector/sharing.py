@@ -1,4 +1,4 @@
-"""Which of a group of collectors keeps an origin's batches in its spool (decision 49; sans-I/O).
+"""Sharing of origins' batches among the spools of a group (decision 49; sans-I/O).
 
 Each member of a group is sent every batch. Its origin has one owner among the members that are
 alive, which all find by the same hash (`owner_of`). The owner spools at once. The others hold the

@@ -1,4 +1,4 @@
-"""What one collector of a group tells another: which numbers its spool has (decision 49).
+"""News that one collector of a group tells another: the numbers of its spool (decision 49).
 
 Msgpack, and signed where gateways sign (`tree_handler.seal.Seals.say`): who could make one could
 have a collector drop what no spool has.

@@ -1,4 +1,4 @@
-"""Which topic a name stood for: a topic that is made anew begins its offsets anew.
+"""Epochs of topics: a topic that is made anew begins its offsets anew.
 
 A file in the spool's folder holds, by topic, its epoch and the id that Kafka gave it. The epoch is
 made of the id, so that without the file it is the same; where a cluster tells no ids it is 1.
@@ -21,7 +21,7 @@ REMEDY: Final = (
     "it is damaged. Where the cluster tells ids of topics (Kafka 2.8 and later), move it away: it "
     "is made again of them"
 )
-"""What to do about a file that can't be read."""
+"""The remedy for a file that can't be read."""
 
 
 class KnownTopic(msgspec.Struct, frozen=True):

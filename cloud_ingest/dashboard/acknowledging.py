@@ -1,4 +1,4 @@
-"""What is said to an alert, written to the table `acknowledgements`."""
+"""Acknowledgements of alerts, written to the table `acknowledgements`."""
 
 from __future__ import annotations
 

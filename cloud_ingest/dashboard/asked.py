@@ -1,4 +1,4 @@
-"""What a request asks for, read from its query."""
+"""Parameters of a request, read from its query."""
 
 from __future__ import annotations
 

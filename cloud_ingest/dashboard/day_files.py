@@ -1,4 +1,4 @@
-"""Which files a table's days consist of, and which days are to be looked at anew. Pure."""
+"""Files of a table's days, and which days are to be looked at anew. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many rows the rollups take: each day's are merged as files come, and old days become coarse.
+"""Rows of the rollups: each day's are merged as files come, and old days become coarse.
 
 A job writes a file each few seconds, and a file has a row for each sensor. Rows of one quarter of
 an hour are made one when as many have come as there were: so a day takes at most twice what it
@@ -26,7 +26,7 @@ TABLES: Final = """
 CREATE TABLE days (day DATE PRIMARY KEY, merged BIGINT, rows BIGINT, is_coarse BOOLEAN);
 """
 _LEAST_STEPS: Final = {"readings": 1, "far": FAR}
-"""How many quarters of an hour a row of each table is at least."""
+"""The least quarters of an hour of a row, by table."""
 _MERGED: Final = """
 CREATE OR REPLACE TEMP TABLE whole AS
 SELECT series, bucket // $step * $step AS bucket, min(low) AS low, max(high) AS high,

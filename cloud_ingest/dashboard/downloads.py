@@ -23,7 +23,7 @@ from gateway.web.api_error import ApiError
 
 AT_ONCE: Final = 2
 PIECE_S: Final = 30.0
-"""Who takes longer for a piece, or some piece's last bytes, is closed."""
+"""A connection that takes longer for a piece, or some piece's last bytes, is closed."""
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 

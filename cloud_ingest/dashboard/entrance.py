@@ -1,4 +1,4 @@
-"""Who looks at the dashboard, and what it may do there: log-in, and the policy of gateways."""
+"""Entrance to the dashboard, and rights there: log-in, and the policy of gateways."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATH: Final = "/dashboard"
 ACKNOWLEDGEMENTS: Final = "/dashboard/acknowledgements"
 """``POST /dashboard/acknowledgements``, which operators may, as they may write everywhere."""
 THE_INGEST: Final = Where("$ingest", "$ingest", "$ingest")
-"""Where the job and the collectors stand: at no gateway, so rules for some do not hold there."""
+"""The place of the job and the collectors: no gateway, so rules for some do not hold there."""
 
 
 class Entrance:

@@ -1,4 +1,4 @@
-"""What the dashboard tells Prometheus of the fleet, as its tables have it."""
+"""Metrics of the fleet for Prometheus, as the tables have it."""
 
 from __future__ import annotations
 

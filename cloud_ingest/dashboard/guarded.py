@@ -1,4 +1,4 @@
-"""What holds for every answer: headers, who may ask, and errors as JSON."""
+"""Rules for every answer: headers, who may ask, and errors as JSON."""
 
 from __future__ import annotations
 

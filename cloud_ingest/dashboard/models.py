@@ -50,9 +50,9 @@ class Models:
         self.problems: dict[str, str] = {}
         """Tables that can't be read now, and why."""
         self.written_ms: dict[str, int] = {}
-        """When each table was last written to, milliseconds since 1970, by its writer's clock."""
+        """The time of each table's last write, milliseconds since 1970, by its writer's clock."""
         self.attention: dict[str, Any] = {}
-        """What wants attention, as `standing.attention` tells it."""
+        """The list of what wants attention, as `standing.attention` tells it."""
         self.tree = TreeHistory(None)
         self.series: dict[tuple[str, str], SensorSeries] = {}
         self.series_of: Mapping[str, Sequence[SensorSeries]] = {}
@@ -63,11 +63,11 @@ class Models:
         self._unfinished = set(ROLLED_UP)
         self.alerts: dict[str, list[Any]] = {}
         self.answers: dict[str, ReadyAnswer] = {}
-        """What does not depend on who asks for what, by name."""
+        """The answers that do not depend on who asks for what, by name."""
         self.changes = Counter[str]()
-        """How often each table's rows may have become others, counted when all tell of them."""
+        """The number of times that a table's rows may have changed, counted when all tell of them."""
         self.revision = 0
-        """How often something new has been taken up, and all answers told it."""
+        """The number of times that something new was taken up, and all answers told it."""
         self._heard_ms: int | None = None
         self._tell(set(SHOWN))
 

@@ -1,4 +1,4 @@
-"""Which address of a gateway's own page may become a link. Pure."""
+"""Addresses of gateways' own pages that may become links. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the dashboard's page consists of."""
+"""Files of the dashboard's page."""
 
 from __future__ import annotations
 

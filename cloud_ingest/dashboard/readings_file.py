@@ -38,7 +38,7 @@ _COLUMNS: Final = pa.schema(
 )
 _TEXTS: Final = ("gateway", "sensor", "unit", "value_text", "quality")
 _FORMULA: Final = "^[=+@\\t\\r-]"
-"""What a program for tables takes for a formula, of a text that a stranger may have published."""
+"""The start of a text that a program for tables takes for a formula; a stranger may publish one."""
 
 
 class TooManyReadingsError(ValueError):

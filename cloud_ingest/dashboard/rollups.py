@@ -1,4 +1,4 @@
-"""What was measured and how long messages took, a row for each quarter of an hour.
+"""Rollups of readings and delays, a row for each quarter of an hour.
 
 A year of a sensor is 35,000 such rows, which are looked up in milliseconds where the readings
 themselves would take seconds. They are made in the background, each file of the tables read once,

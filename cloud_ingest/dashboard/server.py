@@ -25,7 +25,7 @@ from gateway.web.ready_answer import ReadyAnswer
 
 BODY_BYTES_MAX: Final = 16 * 1024
 FOLLOW_S: Final = 1.0
-"""How often the tables are looked at."""
+"""The interval between looks at the tables."""
 KEEP_ALIVE_S: Final = 30.0
 END_S: Final = 1.0
 
@@ -53,7 +53,7 @@ class Server:
         hardening = Hardening(tls is not None, "" if tiles is None else tiles.source)
         self._models = models
         self.browsers = ListeningBrowsers()
-        """Who is told of changes."""
+        """The browsers that are told of changes."""
         self._api = Api(models, entrance, self.browsers, hardening, tiles)
         app = web.Application(
             middlewares=[guard(entrance, hardening)], client_max_size=BODY_BYTES_MAX

@@ -18,7 +18,7 @@ _ENTRY_BYTES: Final = 400
 """About what Python takes for an answer besides its texts."""
 
 AnswerKey = tuple[str | int | None, ...]
-"""What is asked, with how often the tables that it is asked of have changed."""
+"""A question, with how often the tables that it is asked of have changed."""
 
 
 class TooManyQuestionsError(Exception):

@@ -1,4 +1,4 @@
-"""How gateways were, a row for each quarter of an hour of the last days.
+"""History of gateways' status, a row for each quarter of an hour of the last days.
 
 The table `gateways` says how each one is now. What it was like is in its statuses, which are rows
 of `telemetry` as other messages are. One of each quarter of an hour is kept in memory, the last.

@@ -20,7 +20,7 @@ FROM {table} WHERE series IN (SELECT unnest(?)) AND bucket >= ? AND bucket <= ?
 GROUP BY ALL ORDER BY series, place
 """
 _Part = tuple[int, Mapping[str, Any]]
-"""Which sensor, by its place in the question; and its parts, as `sensors_view.grouped` has them."""
+"""A sensor, by its place in the question; and its parts, as `sensors_view.grouped` has them."""
 
 
 def together(

@@ -1,1 +1,1 @@
-"""What the job tells of a fleet and of itself: the watch judges by it, and by nothing else."""
+"""Evidence of the job, on a fleet and on itself: the watch judges by it, and by nothing else."""

@@ -1,4 +1,4 @@
-"""What one micro-batch of the job tells of the fleet.
+"""Facts of the fleet that one micro-batch of the job tells.
 
 The tasks that decode make it, `merged` adds up what several of them say, and the fleet's tables are
 folded from it. Times are microseconds since 1970.

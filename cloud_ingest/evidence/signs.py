@@ -1,4 +1,4 @@
-"""What the job sees of itself and of its collectors, beside micro-batches: evidence for the watch.
+"""Signs of the job and of its collectors, beside micro-batches: evidence for the watch.
 
 Times are microseconds since 1970.
 """

@@ -1,4 +1,4 @@
-"""What is kept of a history that all gateways share: who has the most gives room first. Pure."""
+"""A history that all gateways share: the one that has the most gives room first. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is remembered of one gateway."""
+"""State that is remembered of one gateway."""
 
 from __future__ import annotations
 

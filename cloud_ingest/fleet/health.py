@@ -1,4 +1,4 @@
-"""How a gateway is, as far as the watch knows: `good` is said of evidence alone.
+"""Health of a gateway, as far as the watch knows: `good` is said of evidence alone.
 
 A row's health is decided here and nowhere else. What is known best comes first: that it is silent,
 that something is wrong with it, that what it said is old, that nothing of it could be read; and

@@ -1,4 +1,4 @@
-"""What the rules make of the job itself and of its collectors. Pure.
+"""Judgement of the job itself and of its collectors. Pure.
 
 No clock is held against another one here. That a collector lives is seen by what changes in its
 spool; that the job is behind, by a place in the spool that it has not reached in time. Times are

@@ -1,4 +1,4 @@
-"""When the watch raises an alert about the job itself, and about its collectors."""
+"""Rules by which the watch raises alerts about the job itself, and about its collectors."""
 
 from __future__ import annotations
 

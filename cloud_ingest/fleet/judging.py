@@ -1,4 +1,4 @@
-"""What the rules make of a gateway: from a status record, and as time passes.
+"""Judgement of a gateway: from a status record, and as time passes.
 
 Times are microseconds of the collector's clock; a gateway's own clock is only ever a thing to be
 judged.

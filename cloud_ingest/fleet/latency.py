@@ -1,4 +1,4 @@
-"""How long messages took, by gateway, minute and stage: merged histograms, and what a table says.
+"""Delays of messages, by gateway, minute and stage: merged histograms, and what a table says.
 
 Buckets are a fourth of an octave wide (`evidence.facts.Delays`), so a percentile is right
 within a fifth. A minute is told once it is over, and once more for what came of it late: rows of
@@ -18,7 +18,7 @@ MINUTE_US: Final = 60_000_000
 GRACE_US: Final = 10_000_000
 """So long after its end a minute is told."""
 KEPT_US: Final = 3 * MINUTE_US
-"""What comes of a minute later than this is told by itself, as a part of its own."""
+"""A part of a minute that comes later than this is told by itself."""
 LOWEST: Final = -16
 
 LatencyKey = tuple[str, str]

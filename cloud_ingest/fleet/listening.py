@@ -1,4 +1,4 @@
-"""When the collector was there to hear anybody, so that nobody is silent because it was away.
+"""Times when the collector heard everybody, so that nobody is silent because it was away.
 
 All that is known of it is when it took something, from whomever. Where nothing came for long,
 either the collector was away or all were silent: such a stretch counts for no more than a gateway's
@@ -25,7 +25,7 @@ MAX_STRETCHES: Final = 4_096
 MOST_STEP_US: Final = 3_600_000_000
 """Of a longer stretch without anything so much counts as listened."""
 MARK_US: Final = 86_400_000_000
-"""How much was listened is noted each time it is so much more."""
+"""The time listened is noted each time that it has grown by so much."""
 MAX_MARKS: Final = 1_100
 """Notes of it that are kept: three years."""
 

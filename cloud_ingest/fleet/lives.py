@@ -1,4 +1,4 @@
-"""Which life of a gateway a status record is of, and whether that is the one it is in now.
+"""Lives of gateways: which one a status record is of, and whether it is the present one.
 
 Boot epochs are drawn, clocks lie, and what a gateway said before its last start may come after it.
 So a record of another life counts as the newer one if its own clock says so, or if that life is

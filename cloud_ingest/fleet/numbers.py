@@ -1,4 +1,4 @@
-"""Which numbers of a gateway's messages are missing.
+"""Numbers of a gateway's messages that are missing.
 
 Each life of a gateway numbers what it logs for its clients from 1 without gaps. What has come is
 one number, the highest, and the holes below it: its size grows with what is missing, not with what

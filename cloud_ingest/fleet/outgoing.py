@@ -1,4 +1,4 @@
-"""What a way out is told of alerts: each change once, in order, over kills. Pure.
+"""News of alerts for a way out: each change once, in order, over kills. Pure.
 
 What was told of is remembered by alert, so that a change is found by comparing, and none is told
 twice; what waits to be handed over is part of the same state.

@@ -1,4 +1,4 @@
-"""When the fleet's watch raises an alert, and when it clears it: thresholds by kind of alert.
+"""Rules by which the fleet's watch raises alerts and clears them: thresholds by kind of alert.
 
 They stand in a TOML file with a table for each kind, and an array ``override`` of tables that are
 for some gateways, domains or sensors alone. Where several fit, the last one wins, key by key. What

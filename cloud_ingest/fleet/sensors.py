@@ -1,4 +1,4 @@
-"""What the rules make of sensors: one that says the same for too long, one out of its range."""
+"""Judgement of sensors: one that says the same for too long, one out of its range."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ REMEDY: Final = (
     "it is damaged. No row depends on it: move it away, and the watch begins anew, without its "
     "open alerts and what it knew of sensors"
 )
-"""What to do about a state that can't be read."""
+"""The remedy for a state that can't be read."""
 
 
 class _Versioned(msgspec.Struct):

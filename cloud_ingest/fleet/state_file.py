@@ -1,4 +1,4 @@
-"""Where the watch's state is kept beside the tables: in a file, or where there are none in a table.
+"""The watch's state beside the tables: in a file, or where there are none in a table.
 
 Either is replaced as a whole: after a kill there is the new state or the one before.
 """

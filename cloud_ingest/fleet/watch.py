@@ -39,7 +39,7 @@ from record_formats.status_record import StatusError, StatusRecord, decode
 LATE_START_US: Final = 600_000_000
 """A watch that begins late takes numbers as had, below the first that it hears, for so long."""
 SETTLED_US: Final = 10_000_000
-"""What is missing for less than this is not told: two links need not be as fast."""
+"""A number missing for less than this is not told: two links need not be as fast."""
 
 
 class FleetWatch:
@@ -78,7 +78,7 @@ class FleetWatch:
         self.outgoing = OutgoingAlerts(
             known.alerts, known.outgoing, remind_us, is_used=hands_out, site_of=self._site_of
         )
-        """What a way out is to be told, once `state` is kept."""
+        """The changes that a way out is to be told, once `state` is kept."""
         self._ingest = IngestJudge(rules, self._alerts, known.ingest)
         # What changed last may not have come into the tables.
         self._has_news = self._gaps_changed = remembered is not None

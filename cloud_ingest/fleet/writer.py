@@ -26,7 +26,7 @@ from cloud_ingest.fleet.way_out_thread import WayOutThread
 from cloud_ingest.tables import registry
 
 APPLICATION: Final = "hedgerow-fleet"
-"""Whose transactions they are in Delta's log."""
+"""The owner of the watch's transactions in Delta's log."""
 WRITE_INTERVAL_S: Final = 5.0
 LAST_WAIT_S: Final = 5.0
 """For a way out that is at work when its writer ends; what it takes later comes once more."""

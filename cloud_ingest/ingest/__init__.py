@@ -1,1 +1,1 @@
-"""What a micro-batch does: finds what is new, decodes it, knows what is held. No Spark."""
+"""The work of a micro-batch: finds what is new, decodes it, knows what is held. No Spark."""

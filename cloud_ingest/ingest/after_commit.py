@@ -1,4 +1,4 @@
-"""Who is told of each commit: the fleet's tables. What they can't take never keeps rows waiting.
+"""Listeners to commits: the fleet's tables. What they can't take never keeps rows waiting.
 
 Storage that fails is tried again with what comes next. Of facts with which they fail those of the
 gateways at fault are left out, which halving finds; all of it is counted and said.

@@ -1,4 +1,4 @@
-"""What is in quarantine is read again, by rules that came later: what they read goes to telemetry.
+"""A second reading of the quarantine, by rules that came later: what they read is telemetry.
 
 Rows are in telemetry first and leave the quarantine then, so none is lost. Of those that are in
 both, since the process died between, telemetry itself tells: they only leave. No number changes in

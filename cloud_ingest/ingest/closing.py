@@ -33,7 +33,7 @@ class Closing:
         self._ledger = ledger
         self._change = change
         self.given_up: list[GivenUp] = []
-        """What was missing of logged messages of clients, and is looked for no longer."""
+        """The numbers of clients' logged messages that are missing and looked for no longer."""
         self.let_go: dict[Stream, list[Interval]] = {}
         """Numbers that the change would have added, and that are below a floor now."""
 

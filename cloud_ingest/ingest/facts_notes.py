@@ -23,7 +23,7 @@ REMEDY: Final = (
     "it is damaged or of a later version. No row depends on it: move it away, and the fleet's "
     "tables go on without what it tells of its micro-batches"
 )
-"""What to do about notes that can't be read."""
+"""The remedy for notes that can't be read."""
 
 _Form = TypeVar("_Form")
 
@@ -52,7 +52,7 @@ class FactsNotes:
     def __init__(self, tables: TableStore) -> None:
         self._tables = tables
         self._has_before = True
-        """Whether `BEFORE` may hold any."""
+        """True if `BEFORE` may hold any."""
 
     def read(self) -> list[QueryFacts]:
         """Return what is noted: of commits, and of one that was to be made.

@@ -40,7 +40,7 @@ from tree_handler import batch
 from tree_handler.errors import BatchError
 
 QUERY: Final = "hedgerow/forget"
-"""Whose batches are the ledger's changes that forget."""
+"""The writer of the ledger's changes that forget."""
 _LOG_ENTRY: Final = re.compile(r"(\d{20})\..*")
 _GoesOut = Callable[[pa.Table], pa.ChunkedArray]
 

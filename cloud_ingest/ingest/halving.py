@@ -18,9 +18,9 @@ from cloud_ingest.ingest.plan import SpoolStretch, UnsureStretch
 from cloud_ingest.ingest.tasks import TaskOrder, TaskResult, batches
 
 STORAGE_ERRORS: Final = (OSError, DeltaError)
-"""What a disk, a network or an object store raises; also `cloud_ingest.tables.delta.TableError`."""
+"""Errors of a disk, a network or an object store; also `cloud_ingest.tables.delta.TableError`."""
 BLAMED: Final = "can't be decoded: "
-"""How the reason begins of what is in quarantine since a task, or the driver, fails with it."""
+"""The start of the reason in quarantine of a message that a task, or the driver, fails with."""
 
 KILLED: Final = "no task outlives it: "
 """Likewise, of what ends each process that looks at it."""

@@ -70,7 +70,7 @@ class KeptLedger:
         self._snapshot_time = -math.inf
         self._clock = clock
         self.is_restored = False
-        """Whether tables lack what they once had: spools are to be read from their beginning."""
+        """True if tables lack what they once had: spools are to be read from their beginning."""
         self._limits = limits
         self.ledger = NumberLedger(limits)
         self._load()

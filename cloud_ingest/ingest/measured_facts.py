@@ -1,4 +1,4 @@
-"""What a table of telemetry tells of sensors and of delays, column by column.
+"""Facts on sensors and delays from a table of telemetry, column by column.
 
 It is told *about* rows, so it never fails them: rows of which nothing can be told are looked for by
 halving, left out of what is told, and counted.

@@ -1,4 +1,4 @@
-"""How many sensors and topics of one gateway a task takes: what is beyond has no place in tables.
+"""Bounds on the sensors and topics of one gateway: what is beyond has no place in tables.
 
 Who may publish can make up a name for each message, and whatever is kept by name (alerts, charts,
 the facts that the driver gets) would grow with them.

@@ -1,4 +1,4 @@
-"""What was set aside so that rows go on: counted, and said when the count has doubled."""
+"""Rows and files set aside so that others go on: counted, and said when the count has doubled."""
 
 from __future__ import annotations
 

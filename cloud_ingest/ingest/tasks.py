@@ -1,4 +1,4 @@
-"""What a task of the job is told to do, and what it tells when it is done."""
+"""Orders to a task of the job, and its report when it is done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the arguments of ``hedgerow ingest`` can't be used, found before anything begins."""
+"""Faults in the arguments of ``hedgerow ingest``, found before anything begins."""
 
 from __future__ import annotations
 

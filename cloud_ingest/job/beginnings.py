@@ -1,4 +1,4 @@
-"""When a query that has ended is begun again, and when the job ends with it.
+"""Beginnings of a query that has ended, and when the job ends with it.
 
 Spark's query ends when a process of Spark's dies, such as that of its Python source, and when a
 step of ours fails. It begins again where it was: the checkpoint, the tables and the ledger say so.

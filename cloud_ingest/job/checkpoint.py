@@ -1,4 +1,4 @@
-"""Whether what Spark remembers of the spools fits the tables that they went into.
+"""Check that Spark's checkpoint of the spools fits the tables that they went into.
 
 A checkpoint says which micro-batches are begun and done, and a table up to which one of a query it
 has them (`cloud_ingest.tables.delta.IngestTable.last_batch`). One that has more done than the

@@ -32,7 +32,7 @@ _FILE: Final = "classes.jsa"
 _FRESH: Final = f"{_FILE}.new-"
 _HOME: Final = "home"
 _QUIET: Final = "-Xlog:cds*=off"
-"""What does not fit, or is left out, is no news; Java would say it on standard output."""
+"""The option that keeps Java from saying on standard output which classes do not fit."""
 _CHANGES_PATH: Final = ("spark.jars", "spark.driver.extra", "spark.driver.userClassPathFirst")
 """Beginnings of settings with which Java has other classes, or other options."""
 

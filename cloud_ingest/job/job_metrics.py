@@ -1,4 +1,4 @@
-"""What the ingest job tells Prometheus of itself."""
+"""Metrics of the ingest job for Prometheus."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Ingest:
         self.beginnings = UntoldBeginnings()
         """Of the query: noted by who begins it again."""
         self.set_aside = set_aside.AsideCounts()
-        """What this run has set aside."""
+        """The counts of what this run has set aside."""
         self._teller = after_commit.teller(
             tables,
             settings.rules,

@@ -26,7 +26,7 @@ JAVA_ENDS_WITHIN_S = 20.0
 JAVA_WRITES_WITHIN_S = 120.0
 """With the archive of its classes, once."""
 _ENDED = (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)
-"""What Java ends with once it has done all that it does at its end."""
+"""The exit codes of Java once it has done all that it does at its end."""
 
 # What a task or a query raises reaches Python: its log would only say it again, at length.
 _LOGGING = """\

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGES = ("cloud_ingest", "tree_handler")
-"""What a task imports."""
+"""The packages that a task imports."""
 
 
 def write_zip(target: Path) -> Path:

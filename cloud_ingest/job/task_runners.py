@@ -1,4 +1,4 @@
-"""Where tasks are carried out: in Spark, or here. One message that kills each process is found."""
+"""Runners of tasks: in Spark, or here. One message that kills each process is found."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 _DIED: Final = ("Python worker exited unexpectedly", "ExecutorLostFailure")
-"""What Spark says when the process of a task has ended each time that the task was tried."""
+"""The words of Spark when the process of a task has ended each time that the task was tried."""
 
 
 class TaskRunner(Protocol):

@@ -1,1 +1,1 @@
-"""Which numbers of each stream the tables have: what makes that each comes once."""
+"""Numbers of each stream that the tables have: by these each message comes once."""

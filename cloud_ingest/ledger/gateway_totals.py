@@ -1,4 +1,4 @@
-"""What the tables hold of each gateway, added up commit by commit."""
+"""Totals of each gateway's rows in the tables, added up commit by commit."""
 
 from __future__ import annotations
 

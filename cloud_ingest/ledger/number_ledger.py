@@ -1,4 +1,4 @@
-"""Which messages the tables hold, as intervals of numbers: the job's memory, and no more.
+"""Messages that the tables hold, as intervals of numbers: the job's memory, and no more.
 
 A message is one number of a stream: what an origin numbers in one of its lives, apart by whether
 it is between gateways and whether it is logged. What a stream has without gaps costs two integers.
@@ -173,7 +173,7 @@ class NumberLedger:
         self.lives: dict[str, dict[int, None]] = {}
         """Of each gateway those that are not closed; the one that was heard last is the last."""
         self.sizes: dict[str, int] = {}
-        """How many runs of numbers there are, by gateway."""
+        """The number of runs of numbers, by gateway."""
 
     def apply(self, change: LedgerChange) -> None:
         """Take in the change of a commit that is made; once or more often is the same, but for

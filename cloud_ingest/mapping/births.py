@@ -1,4 +1,4 @@
-"""What births of Sparkplug B say of their aliases: a name and a type for each (3.0.0, 6.4.6).
+"""Births of Sparkplug B: a name and a type for each of their aliases (3.0.0, 6.4.6).
 
 A birth counts for the messages behind it. The aliases of a node and of each of its devices are kept
 by the gateway that the birth came through, so nobody else's births name another's metrics. Their

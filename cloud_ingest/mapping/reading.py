@@ -1,4 +1,4 @@
-"""Which rule reads a message: the first whose topic fits."""
+"""Choice of the rule that reads a message: the first whose topic fits."""
 
 from __future__ import annotations
 

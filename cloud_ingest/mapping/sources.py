@@ -1,4 +1,4 @@
-"""Where a rule takes a text from: a template over the topic's levels, or a path into JSON."""
+"""Sources of a rule's texts: a template over the topic's levels, or a path into JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a field of another make's message means: a value of a kind, a time, a quality."""
+"""Values of fields of another make's message: a value of a kind, a time, a quality."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from cloud_ingest.tables import registry
 from cloud_ingest.tables.dataset import dataset
 
 TABLES: Final = registry.NAMES
-"""What can be asked."""
+"""The tables that can be asked."""
 
 _Result = TypeVar("_Result")
 

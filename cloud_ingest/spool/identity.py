@@ -1,4 +1,4 @@
-"""What a spool is known by: a name drawn at random, in a file beside its segments.
+"""Identity of a spool: a name drawn at random, in a file beside its segments.
 
 Whatever its bytes are, another disk in the spool's folder has another name. Spools of before have
 none, until their collector starts again, which gives them one (`cloud_ingest.collector.keeping`).

@@ -1,4 +1,4 @@
-"""How far a spool was read, and by what it is known again.
+"""Place up to which a spool was read, and by what the spool is known again.
 
 A position alone fits any spool that has grown past it. So a place also has the spool's name
 (`cloud_ingest.spool.identity`) and a digest of the bytes before it: another disk in the spool's

@@ -1,4 +1,4 @@
-"""How far collectors are when nothing comes: what tells a silent gateway from a silent collector.
+"""Progress of collectors when nothing comes: it tells a silent gateway from a silent collector.
 
 A collector that runs writes ``status.json`` into its spool every second (`collector.command`).
 """

@@ -1,4 +1,4 @@
-"""Whether the batches of a spool are their origins', checked once more by the job.
+"""Proof that the batches of a spool are their origins', checked once more by the job.
 
 The collector has checked each before it was spooled. Who reads a spool that was elsewhere since
 then hands over the certificates of the gateways, as the collector keeps them (``certificates`` in

@@ -1,4 +1,4 @@
-"""When the collector had what of a segment on disk: a small file beside it.
+"""Times when the collector had what of a segment on disk: a small file beside it.
 
 ``<segment>.times`` is the plain concatenation of pairs ``end u64 | time_us u64``, big-endian, one
 for each sync: what stands before ``end`` and behind the pair before was safe at that time. It is a

@@ -28,7 +28,7 @@ from cloud_ingest.tables.synced import sync_commit
 KEY = "hedgerow"
 """Of the ledger's change in a commit's metadata."""
 BESIDE = "hedgerow-beside"
-"""What a commit knew of the other table: a mark of it, in the commit's metadata."""
+"""The key in a commit's metadata of a mark of the other table, as the commit knew it."""
 WRITERS = "hedgerow-ingest"
 """The transaction that all our writers share."""
 MOVERS = "hedgerow-again"

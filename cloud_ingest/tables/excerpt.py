@@ -1,4 +1,4 @@
-"""What a page shows of the tables: how many rows each topic has, and some readings.
+"""Excerpt of the tables for a page: how many rows each topic has, and some readings.
 
 python -m cloud_ingest.tables.excerpt --tables DIR [--readings TOPIC ...]
 """

@@ -124,4 +124,4 @@ ACKNOWLEDGEMENTS: Final = pa.schema(
         ("note", pa.string()),
     ]
 )
-"""What people say to alerts in the dashboard; ``alert`` is an alert's id."""
+"""Answers of people to alerts in the dashboard; ``alert`` is an alert's id."""

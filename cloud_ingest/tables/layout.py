@@ -1,4 +1,4 @@
-"""Where files of a partitioned table stand: a folder each for a partition, as Hive names them.
+"""Folders of a partitioned table's files: one for each partition, as Hive names them.
 
 Delta's log says the partition of a file wherever the file stands (Delta protocol, "Partition
 Values"), but some readers take it from the path: Polars does. Earlier versions put a file into its

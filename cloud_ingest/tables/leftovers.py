@@ -21,7 +21,7 @@ from cloud_ingest.tables.delta import IngestTable, named_errors
 from cloud_ingest.tables.store import TableStore
 
 SAFE_HOURS: Final = 24
-"""What a running writer has made is younger."""
+"""The age below which a file may be a running writer's."""
 
 _HALF: Final = re.compile(r".*\.parquet#\d+|_commit_.*\.tmp|.*\.new")
 """Names of files that are renamed when they are whole: they are parts of no table, ever."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 from cloud_ingest.tables import fleet_schemas, schemas
 
 TableWriter = Literal["job", "watch", "dashboard"]
-"""Who writes a table, and looks after its files: `tables.upkeep` after those of the job alone."""
+"""The writer of a table, which tends its files: `tables.upkeep` tends those of the job alone."""
 
 
 @dataclass(frozen=True, slots=True)

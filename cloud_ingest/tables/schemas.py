@@ -72,7 +72,7 @@ beyond the year 9999; ``collected_time`` when the collector had it on disk.
 """
 
 FILE_COLUMNS: Final = pa.schema([field for field in TELEMETRY if field.name not in PARTITIONS])
-"""What stands in a file of telemetry."""
+"""The columns of a file of telemetry."""
 
 QUARANTINE: Final = pa.schema(
     [
@@ -93,7 +93,7 @@ QUARANTINE: Final = pa.schema(
         ("retain", pa.bool_()),
     ]
 )
-"""What can't be read and why: a message whose payload holds no reading, or damaged bytes of a
+"""Unreadable input and why it is: a message whose payload holds no reading, or damaged bytes of a
 spool, which have no stamp. ``position`` is of the batch, or the bytes, in the segment. ``qos`` and
 ``retain`` are null in rows of before they were there."""
 

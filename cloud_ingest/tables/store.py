@@ -1,4 +1,4 @@
-"""Where tables stand: a folder, or a URI of an object store. One set of options serves all."""
+"""Stores of tables: a folder, or a URI of an object store. One set of options serves all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a commit of the Delta library adds to a folder of this machine, forced to the disk."""
+"""Sync of what a commit of the Delta library adds to a folder of this machine."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def identity_of(request: Any) -> PeerIdentity:
 
 
 class _KnownPeer:
-    """Who a peer is to the policy, and decisions on what it asked for."""
+    """A peer as the policy knows it, and the decisions on what it asked for."""
 
     __slots__ = ("decisions", "introduction", "principal")
 
@@ -185,7 +185,7 @@ class CoapAccess:
         return self.principal(identity if isinstance(identity, PeerIdentity) else ANONYMOUS)
 
     def introduced(self, principal: Principal) -> Introduction:
-        """How another gateway is told who asks: the text (None: a stranger), and all roles."""
+        """Return a principal's text for other gateways (None: a stranger), and all its roles."""
         roles = sorted(self._policy.all_roles(principal.roles))
         return None if principal.kind == STRANGER else str(principal), tuple(roles)
 

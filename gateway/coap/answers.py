@@ -69,7 +69,7 @@ def is_for_a_proxy(request: CoapRequest) -> bool:
 
 
 class RequestAnswers(Protocol):
-    """Who answers requests; see `Answers`."""
+    """The layer that answers the requests of CoAP peers, as `Answers` does."""
 
     def asked(
         self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
@@ -128,7 +128,7 @@ class Answers:
 
     @property
     def peers(self) -> int:
-        """Who has a request or an observation open."""
+        """Return how many peers have a request or an observation open."""
         return len({asked.peer for asked, _, _ in self._open.values()})
 
     @property

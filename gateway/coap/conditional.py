@@ -67,7 +67,15 @@ class Conditional:
         self._end_serving: Callable[[], None] = _nothing
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Ask for the resource's state: at once for a read, and for a write when its turn has come.
+
+        Args:
+            done: takes the response: of the resource, or that a precondition fails.
+            ask: is not needed here.
+
+        Returns:
+            What ends it; a write that has begun is carried out all the same.
+        """
         self._done = done
         if self._is_read:
             self._look()

@@ -65,7 +65,7 @@ class CoapListener:
 
 @dataclass(frozen=True, slots=True)
 class CoapRules:
-    """How much peers may take, and who protects its requests itself.
+    """The limits of peers, the keys and certificates of CoAP, and the route that requests take.
 
     Attributes:
         engine: how much all peers may take.
@@ -181,27 +181,27 @@ class _Sessions:
     def session_established(
         self, session_id: int, address: PeerAddress, identity: PeerIdentity
     ) -> None:
-        """See `dtls.transport.SessionUser`."""
+        """Note the peer of a new session, and write a line of it to the log."""
         self._peers[session_id] = session_peer(session_id, address, identity)
         self._log.established(address, identity)
 
     def handshake_failed(self, address: PeerAddress, reason: str, now: float) -> None:
-        """See `dtls.transport.SessionUser`."""
+        """Write to the log that a peer has not shown who it is."""
         self._log.failed(address, reason)
 
     def session_received(self, session_id: int, plaintext: bytes, now: float) -> None:
-        """See `dtls.transport.SessionUser`."""
+        """Hand a datagram to the engine, as its peer's."""
         self._shell.receive(plaintext, self._peers[session_id], now)
 
     def session_moved(self, session_id: int, address: PeerAddress) -> None:
-        """See `dtls.transport.SessionUser`."""
+        """Note the peer's new address; requests to it are sent there from now on."""
         self._requesters.pop(session_id, None)
         self._peers[session_id] = session_peer(
             session_id, address, shown_by(self._peers[session_id])
         )
 
     def session_closed(self, session_id: int, reason: str, now: float) -> None:
-        """See `dtls.transport.SessionUser`."""
+        """Forget a session: its requests, its observations, and its peer."""
         self._requesters.pop(session_id, None)
         peer = self._peers.pop(session_id)
         self._shell.forget(peer, now)
@@ -209,7 +209,7 @@ class _Sessions:
             self._log.ended(peer.address.address, peer.address.identity, reason)
 
     def turn_ended(self, now: float) -> None:
-        """See `dtls.transport.SessionUser`."""
+        """Have the engine send what the datagrams of this turn came to."""
         self._shell.turn_ended(now)
 
 
@@ -274,7 +274,7 @@ class CoapServer:
 
     @property
     def counters(self) -> EndpointCounters | None:
-        """What the DTLS endpoint counted; None if there is none."""
+        """Return the counters of the DTLS endpoint; None if there is none."""
         return None if self._sessions is None else self._sessions.port.counters
 
     def counts(self) -> CoapCounts:

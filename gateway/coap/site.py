@@ -176,7 +176,7 @@ class GatewaySite:
     def subscribe(
         self, record: MemberRecord, request: ResourceRequest, told: OnReply
     ) -> Callable[[], None]:
-        """See `gateway.coap.directory.fleet_lookup.Follows`."""
+        """Follow a resource of a gateway: over the tree, or here if it is this gateway's."""
         if record.id != self._gateway_id:
             return self._remote.watching.follow(WatchKey(record.id, request), told)
         soon = asyncio.get_running_loop().call_soon
@@ -187,7 +187,7 @@ class GatewaySite:
         return self._execution.begin(request, "", tell, observes=True)
 
     def in_reach(self, gateway_id: str) -> bool:
-        """See `gateway.coap.directory.fleet_lookup.Follows`."""
+        """Return whether a gateway is this one, or the tree reaches it."""
         return gateway_id == self._gateway_id or self._reach.epoch_of(gateway_id) is not None
 
     def _serve_rest(

@@ -72,7 +72,7 @@ class WellKnownCore:
         self._kept: dict[tuple[Option, ...], CoapResponse] = {}
 
     def answer(self, request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Return the links that a GET asks for; None if the resource has to answer."""
         if request.code != codes.GET or tuple(request.values(option_numbers.URI_PATH)) != PATH:
             return None
         if self._seen != self._site.changes:
@@ -91,7 +91,7 @@ class WellKnownCore:
         return False
 
     def ended(self, _exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Do nothing: the links are not observed here."""
 
     def _render(self, request: CoapRequest) -> CoapResponse | None:
         queries: list[str] = []

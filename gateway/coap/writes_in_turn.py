@@ -21,7 +21,7 @@ EndOfTurn = Callable[[], None]
 
 
 class BeginRendering(Protocol):
-    """See `gateway.coap.rendering.Renderings.begin`."""
+    """A call that begins to answer a write, as `gateway.coap.rendering.Renderings.begin` does."""
 
     def __call__(self, tell: OnRendered, over: EndOfTurn) -> object:
         """Have a request answered."""
@@ -45,7 +45,7 @@ class WriteInTurn:
 
     @property
     def has_begun(self) -> bool:
-        """Whether something may be done already."""
+        """Return whether the write may have been carried out, in part at least."""
         return self._turn is not None and self._turn.has_begun
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> EndOfTurn:

@@ -1,1 +1,1 @@
-"""Who is in the fleet: records, the hierarchy that follows, suspects (rows A1, A2)."""
+"""Membership of the fleet: records, the hierarchy that follows, suspects (rows A1, A2)."""

@@ -1,4 +1,4 @@
-"""Who is in the fleet's records and not in the tree, and when that is said to all (A2).
+"""Gateways that the fleet's records name and the tree lacks, and when all are told of it (A2).
 
 Whoever is reached by no path answers nothing, and heads a group in vain. No gateway but the root
 sees who is in its tree, so the root alone says that a gateway is absent, in a logged message that

@@ -1,4 +1,4 @@
-"""Who is in the fleet, and the hierarchy that follows from it (rows A1, A2).
+"""Members of the fleet, and the hierarchy that follows from their records (rows A1, A2).
 
 Each gateway publishes one record of itself. `Membership` keeps the newest of each gateway;
 `Hierarchy.of` is a pure function of that set. Gateways with the same set compute the same

@@ -1,4 +1,4 @@
-"""Where the log has the latest record that a gateway tells the others of itself.
+"""The place in the log of the latest record that a gateway tells the others of itself.
 
 Who joins later has the record from a log: if this gateway's has it no more, perhaps from none. So
 a record is told anew when the log has dropped or lost it (`MemberRecord`, `Interest`, `Claims`).

@@ -1,4 +1,4 @@
-"""What gateways say of where they are: their names, their place, the address that reaches them.
+"""Places of gateways as they tell them: names, place, the address that reaches each.
 
 Other programs make other things of these: a path, a partition, a host of Ansible's, a line for a
 terminal. So each has one form, stated here and nowhere else, which whoever takes one over a border

@@ -1,4 +1,4 @@
-"""Which members are suspect: out of reach, asked, and without an answer (row A2).
+"""Suspicion of members: out of reach, asked, and without an answer (row A2).
 
 Absence takes minutes, since it is for good. A head must be replaced in seconds, and without harm
 if it was a mistake. So each gateway decides for itself, from what it sees of the tree:

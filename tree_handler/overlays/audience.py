@@ -1,4 +1,4 @@
-"""Who advertises and who wants each advertised topic, kept up to date record by record (C5).
+"""Gateways that advertise and want each advertised topic, kept up to date by their records (C5).
 
 A fleet can advertise thousands of topics, but they have few audiences, and a record that changes
 changes few of them. So topics are looked at again only where a record says so.
@@ -39,7 +39,7 @@ class Audiences:
 
     def __init__(self) -> None:
         self.topics: Counter[Audience] = Counter()
-        """How many advertised topics have each audience."""
+        """The number of advertised topics of each audience."""
         self._records: dict[str, Interest] = {}
         self._index: FilterTrie[str, None] = FilterTrie()
         self._advertisers: dict[str, AudienceMembers] = {}

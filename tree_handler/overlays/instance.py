@@ -101,7 +101,7 @@ class Instance:
         self.forwarding: frozenset[int] = frozenset()
         """Links that carry data of this overlay now."""
         self.way: OverlayWay | None = None
-        """How data go, None while the tree is not settled."""
+        """The way that data go, None while the tree is not settled."""
         self._numbers = shared.numbers
         self._counters = shared.counters
         self._settle_s = SETTLE_HELLOS * parameters.hello_s

@@ -146,7 +146,7 @@ class Overlays:
         self.parameters = parameters
         self.settings = settings
         self.counters: Counter[str] = Counter()
-        """What was discarded, ignored or left to the routed way, by reason."""
+        """Counts of what was discarded, ignored or left to the routed way, by reason."""
         self.plan = NO_PLAN
         self.instances: dict[bytes, Instance] = {}
         """The overlays that this gateway is in."""

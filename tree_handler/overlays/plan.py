@@ -1,4 +1,4 @@
-"""Which overlays there are, and who is in which: a pure function of the gateways' records (C5).
+"""The overlays and their members: a pure function of the gateways' records (C5).
 
 A topic's members are the gateways that advertise it and those with a subscription that matches
 it. Topics with the same members share one overlay, which is named by its members, so gateways

@@ -1,4 +1,4 @@
-"""Who becomes the root of an overlay (C6).
+"""Choice of the root of an overlay (C6).
 
 The spanning tree elects the highest capability. Under `RootPolicy.CAPACITY` that is the
 gateway's own C. Under `RootPolicy.BALANCE` a gateway stands for election with what remains of

@@ -1,4 +1,4 @@
-"""What two neighbours say to each other about all their overlays: one control message.
+"""The control message by which two neighbours tell each other of all their overlays.
 
 Everything that is due for a link at one instant goes out together, so the HELLOs of many overlays
 are one packet. The body is a msgpack array: the version, then four fields for each `Item` in

@@ -1,4 +1,4 @@
-"""Which queries are carried out here: none twice, none too late, and none for want of a clock.
+"""Admission of queries: none is carried out twice, none too late, none for want of a clock.
 
 Sans-I/O. What looks too old (`asked_before`) is answered with a challenge, the time on this
 gateway's clock, signed as all that it answers. Its asker, if it still waits, asks again under the

@@ -1,4 +1,4 @@
-"""What a gateway has answered others, and answers again when a request comes again (sans-I/O).
+"""Answers to other gateways, kept for requests that come again (sans-I/O).
 
 The answer to a write is kept for a minute, that to a read until nobody waits for it any more: reads
 are many, and must not crowd out what tells that a write was carried out.

@@ -1,4 +1,4 @@
-"""Which remote requests came already, and which come too late: a signed one counts once.
+"""Remote requests that came already, or come too late: a signed one counts once.
 
 Whoever carries a request can keep a copy, or keep the request back. So a request names the lives of
 both gateways, a number in the asker's, and when it was asked on the asker's own clock, and the one
@@ -34,7 +34,7 @@ DRIFT: Final = 500e-6
 
 
 NEVER_S: Final = float("-inf")
-"""When a word was said that nobody said."""
+"""The time of a word that nobody said."""
 
 
 class RepeatedError(ProtocolError):
@@ -87,7 +87,7 @@ class _Life:
         """Of our clock to the asker's, with the least time on the way that was seen."""
         self.last_s = now
         self.not_before_s = NEVER_S
-        """What was asked up to then on the asker's clock does not count any more."""
+        """A time on the asker's clock: what was asked up to then does not count any more."""
 
 
 class AskedBefore:

@@ -1,4 +1,4 @@
-"""What a gateway has asked others and waits for: queries, subscriptions, and whose they are.
+"""Queries and subscriptions that a gateway has sent to others, and who waits for their answers.
 
 Sans-I/O. A query is outstanding until its answer, its deadline, or until nobody waits for it. A
 subscription is a query whose answers go on: each has a number, and what is older than the last is
@@ -86,7 +86,7 @@ class _Unanswered:
         self.peer = peer
         self.lease = lease
         self.until = until
-        """When the lease is over."""
+        """The time when the lease is over."""
         self.number = -1
         """Of the last answer."""
         self.is_answered = False

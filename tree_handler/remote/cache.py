@@ -26,7 +26,7 @@ from tree_handler.remote.options import (
 from tree_handler.remote.resource import SAFE_METHODS, ResourceRequest, ResourceResponse
 
 OVERHEAD_BYTES: Final = 512
-"""What an entry takes beside its body, about."""
+"""The size of an entry beside its body, about."""
 CONTENT: Final = 0x45
 VALID: Final = 0x43
 

@@ -1,4 +1,4 @@
-"""What became of requests to and from other gateways, counted."""
+"""Counters of the outcomes of requests to and from other gateways."""
 
 from __future__ import annotations
 

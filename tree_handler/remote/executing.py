@@ -1,4 +1,4 @@
-"""What a gateway executes for others, and whom it tells of changes.
+"""Requests that a gateway executes for others, and observers that it tells of changes.
 
 Sans-I/O. A query is executing until it is answered, past its deadline or cancelled. One with a
 lease that is answered and goes on is told of changes until the lease is over, another query takes

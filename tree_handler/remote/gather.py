@@ -14,7 +14,7 @@ from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote.resource import ResourceResponse
 
 TOO_LARGE: Final = ResourceResponse(0xA3, b"the answers of others fill the response")
-"""What stands for an answer for which there is no room (5.03)."""
+"""The stand-in for an answer for which there is no room (5.03)."""
 
 
 class AnswerGathering:

@@ -1,4 +1,4 @@
-"""How much a gateway asks of others, executes for them and tells them, at most."""
+"""Limits on what a gateway asks of others, executes for them and tells them."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ _STALE: Final = b"it was asked too long ago, by the clock of who asked: ask agai
 
 
 QueryAction = Execute | Stop | Answered | Publication
-"""What is to be done of what came."""
+"""An action for the shell, after a message came."""
 
 
 class RemoteQueries:

@@ -1,4 +1,4 @@
-"""Which requests to other gateways are sent again, and when (sans-I/O).
+"""Repetition of requests to other gateways: which are sent again, and when (sans-I/O).
 
 A request, or its answer, is lost when a link on its way ends. So who asked sends it again under the
 same number until it is answered: at once when the way to its target is another one, and after
@@ -27,7 +27,7 @@ MAX_CHALLENGES: Final = 4
 
 
 WayTo = Callable[[str], WayThere | None]
-"""How a gateway is reached now; None if it is not."""
+"""Returns the way to a gateway as it is now; None if there is none."""
 
 
 class _Sent:

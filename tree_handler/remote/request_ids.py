@@ -48,7 +48,7 @@ NOTE_BYTES: Final = 16
 """Of each name that is noted: a digest of who asks and how it is named."""
 
 NameKey = tuple[str, bytes]
-"""Who asks, as gateways know it, and the name of the request."""
+"""The asker, as gateways know it, and the name of the request."""
 
 
 @dataclass(frozen=True, slots=True)

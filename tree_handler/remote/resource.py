@@ -1,4 +1,4 @@
-"""What one gateway asks of a resource of another one, and what comes of it.
+"""Requests to a resource of another gateway, and the responses.
 
 That is what a CoAP request asks for, less its transport (RFC 7252): method, path, query, formats,
 further options and body, and who the original peer is. What is made of values of another kind, or

@@ -15,7 +15,7 @@ from tree_handler.remote.message import sealed
 QUERY: Final = "query 2"
 ANSWER: Final = "answer 2"
 CANCEL: Final = "cancel 1"
-"""What is signed; see `tree_handler.proof.context`."""
+"""The context of a signature; see `tree_handler.proof.context`."""
 
 
 class UnprovenError(ProtocolError):

@@ -125,7 +125,7 @@ class _Watch:
         self.told_at = 0.0
         self.lease_until = -math.inf
         self.lost_at = math.inf
-        """When its observers are told that its gateway is gone."""
+        """The time when its observers are told that its gateway is gone."""
         self.is_asking = False
         self.retry_s = RETRY_S
         self.epoch: int | None = None

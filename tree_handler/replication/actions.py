@@ -1,4 +1,4 @@
-"""What replication asks its shell to do, in this order."""
+"""Actions that replication asks of its shell, in this order."""
 
 from __future__ import annotations
 

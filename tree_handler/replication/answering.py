@@ -1,4 +1,4 @@
-"""What a log's batches become on their way to a neighbour that asked for them."""
+"""Batches of a log, made ready for a neighbour that asked for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What neighbours have, what of it is asked for, and what none of them can send (rows B7, E2)."""
+"""Repair by what neighbours have: what is asked for, and what none can send (rows B7, E2)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_PUSHED_NUMBERS: Final = 1_000
 """Sent to a new neighbour in the tree without being asked; it asks for more."""
 
 HELD_S: Final = 60.0
-"""What one neighbour is asked for no other is, for so long at most: it may be slow, or silent."""
+"""The longest time that only one neighbour is asked for a range: it may be slow, or silent."""
 
 _NOTHING = Intervals()
 

@@ -1,4 +1,4 @@
-"""Which batches that come are taken, and which are known, refused or against the rules.
+"""Judgement of batches that come: taken, known, refused or against the rules.
 
 What is known already is dropped before its seal is looked at: that costs nothing, and nothing comes
 of it. All else must be sealed by its origin where this gateway looks at seals. A batch that is not

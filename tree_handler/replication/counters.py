@@ -1,4 +1,4 @@
-"""What happened to batches, for status and metrics."""
+"""Counters of what happened to batches, for status and metrics."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ class OrderedDelivery:
     _done: dict[Epoch, int] = field(default_factory=dict)
     _held: dict[Epoch, dict[int, tuple[bytes, Header]]] = field(default_factory=dict)
     _lost: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What was handed out, and the log has lost since."""
+    """Numbers that were handed out, and that the log has lost since."""
 
     def resume(self, have: Mapping[Epoch, Intervals], is_open: Callable[[Epoch], bool]) -> None:
         """After a restart: all that the log has without a gap counts as handed out.

@@ -32,7 +32,7 @@ from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
 TOPIC: Final = "$hedgerow/epochs"
 NUMBERED_AS: Final = 1
-"""What takes the place of an epoch in the stream of such notes (2: those of `epochs_over`)."""
+"""The number in the place of an epoch in the stream of such notes (2: those of `epochs_over`)."""
 MAX_NAMED: Final = 256
 """Earlier epochs that an origin tells of, the latest ones; who waits for older ones is told by
 nobody."""

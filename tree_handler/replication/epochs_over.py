@@ -26,7 +26,7 @@ KEPT_LIVES: Final = 4
 MAX_RANGES: Final = 64
 """Of epochs that are over, of clients' streams of one origin, and of its control streams."""
 NUMBERED_AS: Final = 2
-"""What takes the place of an epoch in the stream of such notes (1: those of `epoch_order`)."""
+"""The number in the place of an epoch in the stream of such notes (1: those of `epoch_order`)."""
 
 
 def note_of(name: str) -> Epoch:

@@ -1,4 +1,4 @@
-"""When a stream is forgotten, so that a gateway's memory does not grow with others' restarts.
+"""Forgetting of streams, so that a gateway's memory does not grow with others' restarts.
 
 What is stated here and nowhere else: a later epoch of its origin is open here; nobody near knows
 of a message of it that is not here, or given up as lost; and the log keeps nothing of it any more.

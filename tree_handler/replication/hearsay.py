@@ -1,4 +1,4 @@
-"""What neighbours say that there was, and can neither send nor prove: it is sought all the same.
+"""Messages that neighbours tell of and can neither send nor prove: they are sought all the same.
 
 Where batches are sealed, what is behind the last number of a stream that came here is there as far
 as its origin has signed it. Neighbours whose logs have dropped it say only that they had it. Who

@@ -60,7 +60,7 @@ class Losses:
     _sought_at: float = -math.inf
     _next_search: float = 0.0
     _ended_at: float = math.inf
-    """When the search ended whose result is let settle."""
+    """The time when the search ended whose result is let settle."""
 
     def __post_init__(self) -> None:
         self._hearsay = Hearsay(self.interval_s, self.origin_gone_s)

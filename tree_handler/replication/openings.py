@@ -1,4 +1,4 @@
-"""When epochs of other origins are opened: as soon as the earlier ones are complete."""
+"""Opening of other origins' epochs: each as soon as the earlier ones are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What this gateway numbers: batches of its own clients, and messages to other gateways."""
+"""Batches that this gateway numbers: its own clients', and messages to other gateways."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tree_handler.replication.epoch_order import statement
 from tree_handler.retained.proof import RetainedProofs
 
 _KIND = Flags.LOGGED | Flags.CONTROL
-"""What an origin numbers apart."""
+"""The flags of which an origin numbers each combination apart."""
 
 MadeBatch = tuple[bytes, Header]
 

@@ -1,4 +1,4 @@
-"""What two neighbours tell each other to repair: summaries and requests, and their wire form.
+"""Summaries and requests by which two neighbours repair, and their wire form.
 
 A summary says, for each stream (`Header.stream`), which logged numbers a gateway has and from
 which number on its log can still send them, and which epochs are over for it. The first on a link
@@ -199,7 +199,7 @@ _LIST_HEAD_BYTES: Final = 5
 """Of a list in msgpack, at most."""
 
 SearchId = tuple[str, int, int]
-"""Who seeks: gateway id, boot epoch, and which of its searches it is."""
+"""The gateway that seeks: its id and boot epoch, and which of its searches it is."""
 
 
 @dataclass(frozen=True, slots=True)

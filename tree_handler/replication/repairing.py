@@ -1,4 +1,4 @@
-"""What a gateway and its neighbours say to each other so that each gets what it lacks.
+"""The exchange by which a gateway and its neighbours each get what they lack.
 
 Whenever a link comes up, starts to forward or has drained, and at an interval while things change,
 both ends tell each other what they have (`telling`). Each asks the other for what it lacks

@@ -123,7 +123,7 @@ class Searches:
         self._over: dict[SearchId, None] = {}
         self._draw = count(1).__next__ if draw is None else draw
         self.result: Sought | None = None
-        """What the last search of this gateway came to; its owner takes it away."""
+        """The outcome of the last search of this gateway; its owner takes it away."""
 
     @property
     def are_under_way(self) -> bool:

@@ -40,7 +40,7 @@ class StuckSince:
     _steps: dict[Epoch, list[_Step]] = field(default_factory=dict)
     """Of each stream, the earliest first."""
     _seen: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What was missing at the last look."""
+    """The numbers that were missing at the last look."""
 
     def follow(self, missing: Mapping[Epoch, Intervals], now: float, long_s: float) -> bool:
         """So much is missing now; return whether any of it was not before.

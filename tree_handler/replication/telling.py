@@ -1,4 +1,4 @@
-"""What each neighbour is told of what this gateway has: all once, and then what has changed.
+"""News for each neighbour of what this gateway has: all once, and then what has changed.
 
 Each stream has the version at which it last changed; a link has the one up to which it was told.
 So what was told costs a number for each link. A link keeps the order of what it is sent but for

@@ -1,4 +1,4 @@
-"""What one neighbour has told of what it has, and how far that is believed."""
+"""One neighbour's word on what it has, and how far that is believed."""
 
 from __future__ import annotations
 
@@ -61,18 +61,18 @@ class ToldNeighbour:
     told_ranges: int = 0
     """Of how many ranges that is made."""
     is_complete: bool = False
-    """Whether it has told all: what it has not named it does not have."""
+    """True once it has told all: what it has not named it does not have."""
     rounds: int = 0
     """So many rounds it has been telling."""
     is_fresh: bool = False
-    """Whether it told what it has since the last round."""
+    """True if it told what it has since the last round."""
     asked: Request | None = None
     asked_at: float = 0.0
     begun_at: float = 0.0
     came: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What it has sent of the last request."""
+    """The numbers of the last request that it has sent."""
     unsent: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What it says that it has and did not send when it was asked."""
+    """The numbers that it says that it has and did not send when it was asked."""
     unlike: dict[Epoch, None] = field(default_factory=dict)
     """Streams of which it may be able to send what is lacking here: of all others it can't. So
     lives that are long over cost nothing each time it is looked for what is lacking."""
@@ -82,23 +82,23 @@ class ToldNeighbour:
     it."""
 
     doubted: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What was once `unsent`, before it told of it again."""
+    """The numbers that were once `unsent`, before it told of them again."""
     false: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What it is not asked for any more."""
+    """The numbers that it is not asked for any more."""
     unanswered: int = 0
     """Requests in a row of which nothing came."""
     ask_again_at: float = 0.0
-    """When it is asked next, while it is silent or fruitless."""
+    """The time when it is asked next, while it is silent or fruitless."""
     fruitless: int = 0
     """Requests in a row that it says to have answered, and that brought nothing."""
     late: int = 0
     """Requests that were given up and that it may still say to have answered."""
     was_late: bool = False
-    """Whether such an answer has ended since the present request was made."""
+    """True if such an answer has ended since the present request was made."""
     unproven: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What it has sent of the last request, of gateways whose certificate is not known here."""
+    """The numbers that it has sent of gateways whose certificate is not known here."""
     put_off: dict[Epoch, Intervals] = field(default_factory=dict)
-    """What was `unproven` and is asked for again later."""
+    """The numbers that were `unproven` and are asked for again later."""
     put_off_until: float = 0.0
     put_off_s: float = 0.0
 

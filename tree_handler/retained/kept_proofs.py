@@ -1,4 +1,4 @@
-"""Which of the proofs that a gateway keeps it can't check any more.
+"""Proofs that a gateway keeps and can't check any more.
 
 Of each gateway a bounded number of keys is known. So an origin that has had more of them since it
 wrote something leaves its neighbours with proofs that a newcomer can't check, though it still

@@ -1,4 +1,4 @@
-"""What neighbours told and the log is to bring, and what was taken before the log gave it up."""
+"""Versions that neighbours told and the log is to bring, and those taken before it gave them up."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LeftToLog:
         self._log = log
         self._put_off: dict[str, PutOff] = {}
         self._silent: dict[str, tuple[Epoch, int, RetainedVersion]] = {}
-        """What was taken without telling subscribers."""
+        """The versions that were taken without telling subscribers."""
 
     def clear(self) -> None:
         """Forget who told what: there is no neighbour any more."""

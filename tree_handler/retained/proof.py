@@ -1,4 +1,4 @@
-"""What proves a retained message or a deletion, whoever hands it over, when no log has its batch.
+"""Proof of a retained message or a deletion, whoever hands it over, when no log has its batch.
 
 Its origin signs the message's topic, version, number, QoS, expiry and content when it makes the
 batch; each gateway keeps that beside the message (`RetainedVersions`) and hands it over with it
@@ -35,7 +35,7 @@ from tree_handler.retained.message import EXPIRY, VERSION, Retained, stamped_ver
 from tree_handler.unpacking import MessageSize, unpack
 
 RETAINED: Final = "retained 1"
-"""What is signed; see `tree_handler.proof.context`."""
+"""The context of a signature; see `tree_handler.proof.context`."""
 GROUP: Final = 16
 """Messages under one signature."""
 HASH_BYTES: Final = 24

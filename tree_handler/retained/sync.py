@@ -79,7 +79,7 @@ ASK_TIMEOUT_S = 30.0
 """For so long an ASK without an ANSWER keeps others from being asked. What it brings is taken
 whenever it comes."""
 UNSETTLED_S = 30.0
-"""What has changed is told after so long at the latest, however much changes meanwhile."""
+"""The longest time before a change is told, however much changes meanwhile."""
 CATCH_UP_S = 60.0
 """A log that catches up is waited for so long."""
 REFUSED_MAX = 100

@@ -1,4 +1,4 @@
-"""What `retained.sync` asks of a gateway, and what it remembers of its neighbours."""
+"""The gateway as `retained.sync` needs it, and what that remembers of its neighbours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PROOFS_AGAIN_MAX_S = 86_400.0
 PROOFS_SOON_S: Final = 10.0
 """But after so long if there is a reason: it has learnt some, or more are lacking here."""
 UNKNOWN_AGAIN_S = 2.0
-"""What was signed by a key that is not known is asked for again after so long, then after twice as
+"""A version signed by an unknown key is asked for again after so long, then after twice as
 long, and so on: its certificate may be on its way."""
 UNKNOWN_AGAIN_MAX_S = 3_600.0
 LATE_AGAIN_S: Final = 60.0
@@ -34,7 +34,7 @@ MAX_FRUITLESS: Final = 1_000
 """Answers in a row that bring nothing, and after which there is to be more: an honest neighbour
 looks at `sync.ANSWER_TOPICS` topics for each. With more it is left alone for a while."""
 REFUSED_AGAIN_S: Final = 60.0
-"""What a limit kept out is asked for again after so long at least: a disk may have been full."""
+"""The least time before a version that a limit kept out is asked for again: a disk may be full."""
 
 
 class Log(Protocol):
@@ -154,7 +154,7 @@ class SyncLink:
     """Until then it is left alone: it answered without an end, and brought nothing."""
     left_s: float = REFUSED_AGAIN_S
     goes_on_from: PlaceInSync = START
-    """What is fetched from it next begins here: it may be honest, and have much that is not
+    """The place where the next fetch from it begins: it may be honest, and have much that is not
     believed before what is."""
 
     def tells(self, root: bytes, changes: int, proven: int, now: float) -> int:
@@ -243,11 +243,11 @@ class SyncCounters:
     left_to_log: int = 0
     refused: int = 0
     proven: int = 0
-    """What was here without a proof, and has one now."""
+    """The number of versions that were here without a proof, and have one now."""
     unproven: int = 0
-    """What was not taken, for its origin has not signed it, as far as that is known here."""
+    """The number not taken because their origins have not signed them, as far as is known here."""
     forbidden: int = 0
-    """What was not taken, for its origin may not have it retained here."""
+    """The number not taken because their origins may not have them retained here."""
 
     @property
     def of_use(self) -> int:

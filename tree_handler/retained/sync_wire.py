@@ -1,4 +1,4 @@
-"""What two gateways say when they compare their retained topics, as msgpack."""
+"""Messages by which two gateways compare their retained topics, as msgpack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which version of each retained topic a gateway has, and how two gateways find what differs.
+"""Versions of retained topics, and the comparison by which two gateways find what differs.
 
 A last-writer-wins map: of two versions of a topic the greater one stays, so any order and any
 repetition of the same updates come to the same state. A deletion is an update as well, whose

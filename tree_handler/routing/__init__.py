@@ -1,1 +1,1 @@
-"""Who wants what, where everybody is, and routed mode (C4)."""
+"""Interests and whereabouts of gateways, and routed mode (C4)."""

@@ -1,4 +1,4 @@
-"""What an origin owes whom: which of its messages are for which gateway, and what came.
+"""Accounts of an origin: which of its messages are for which gateway, and what came.
 
 The origin alone decides who gets a message, when it accepts it, and keeps that for as long as
 its log has the message: so whether a number is missing at a gateway by design or by accident
@@ -105,7 +105,7 @@ class Accounts:
         self.lost = 0
         """Numbers that the log trimmed before a gateway they were for had said it has them."""
         self.due_at = math.inf
-        """When `claims` may have something to say."""
+        """The time when `claims` may have something to say."""
 
     def __len__(self) -> int:
         """Return how many accounts there are, of all epochs and gateways."""

@@ -1,4 +1,4 @@
-"""What routed mode asks its shell to do, besides what replication asks for."""
+"""Actions that routed mode asks of its shell, besides those of replication."""
 
 from __future__ import annotations
 

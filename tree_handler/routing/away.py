@@ -36,7 +36,7 @@ class Away:
     def __init__(self, tell_after_s: float = LONG_S / 2) -> None:
         self._tell_after_s = tell_after_s
         self._left: dict[str, tuple[float, int]] = {}
-        """When each left, and where the log was then."""
+        """The time when each left, and the place in the log then."""
         self._has_reached = self._is_alone = False
         self._tell_from = -math.inf
 

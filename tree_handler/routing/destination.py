@@ -27,7 +27,7 @@ from tree_handler.seal import is_addressed
 MAX_ASKED_NUMBERS: Final = 5_000
 """Numbers asked for at once; the answer brings up the next."""
 MAX_ASKED_STREAMS: Final = 1_000
-"""Whose requests are remembered; of more, what was asked for longest ago is asked for anew."""
+"""The most streams whose requests are remembered; of more, the oldest are asked for anew."""
 LOST_AGAIN_S: Final = 10.0
 """So often what nobody claims is asked for."""
 ASK_AGAIN_S: Final = 1.0
@@ -77,11 +77,11 @@ class Destination:
         self._counters = counters
         self._asked: dict[Epoch, _Asked] = {}
         self._lost = dict(islice(core.repair.gaps.items(), MAX_ASKED_STREAMS))
-        """What the log has lost and has not come again yet: what a start finds missing before
-        something that is there, and all that was lost since."""
+        """Numbers that the log has lost and that have not come again: those that a start finds
+        missing before something that is there, and all that was lost since."""
         self._number = 0
         self.due_at = 0.0 if self._lost or core.repair.awaited else math.inf
-        """When `ask_unclaimed` has to be called."""
+        """The time when `ask_unclaimed` has to be called."""
 
     @property
     def asked(self) -> int:

@@ -1,4 +1,4 @@
-"""Which of many filters match a topic: a tree of filter levels (MQTT 5.0 and 3.1.1, section 4.7).
+"""A tree of filter levels: finds which filters match a topic (MQTT 5.0 and 3.1.1, section 4.7).
 
 A topic is matched by one walk that visits each node at most once, so its cost follows the filters
 that share the topic's beginning, not all there are. A node goes with its last filter.

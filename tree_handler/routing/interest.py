@@ -1,4 +1,4 @@
-"""What each gateway wants and has, told to all others: the record behind routing (C4, C5).
+"""The record of what a gateway wants and has, told to all others: routing follows it (C4, C5).
 
 A gateway's record is replicated as its membership is: a logged message between gateways, so
 it reaches all by the same guarantee as any acknowledged message, and a still fleet sends none.

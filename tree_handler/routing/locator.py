@@ -114,7 +114,7 @@ class Locator:
         self._heard: dict[int, dict[str, int]] = {}
         """By link, while it is up; that of which was heard last comes last."""
         self._told: dict[int, dict[str, int]] = {}
-        """What each forwarding link was told."""
+        """The locations that each forwarding link was told."""
         self._reached: frozenset[str] = frozenset()
         self._came: set[str] = set()
 

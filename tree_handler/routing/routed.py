@@ -90,7 +90,7 @@ class Routed:
                 self.accounts.ended(epoch, numbers.last)
         self._recollection = Recollection(self.accounts)
         self.counters: Counter[str] = Counter()
-        """What was carried, left out and repaired, by what."""
+        """Counts of what was carried, left out and repaired, by what."""
         self._core = core
         self._ways = ways
         self._own_id = core.origin

@@ -1,4 +1,4 @@
-"""What a topic filter means, stated once (MQTT 5.0 and 3.1.1, section 4.7).
+"""The meaning of a topic filter, stated once (MQTT 5.0 and 3.1.1, section 4.7).
 
 A topic is levels between slashes; a level may be empty. A filter matches level by level: ``+``
 is any one level, a last ``#`` any number of levels, none included. A wildcard never stands

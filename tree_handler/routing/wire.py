@@ -1,4 +1,4 @@
-"""What gateways say to each other in routed mode (C4), and its wire form.
+"""Messages between gateways in routed mode (C4), and their wire form.
 
 As in BIER (RFC 8279) a message names the gateways that it is for; whoever is on the way splits
 that list by its links and keeps nothing. Each is a msgpack array: its kind, how many gateways it

@@ -1,4 +1,4 @@
-"""Which shared subscriptions a gateway has members of, told to all others.
+"""A gateway's claims to all others: the shared subscriptions that it has members of.
 
 The record travels as the one of its interests does: a logged message between gateways, the newest
 wins, and it is told anew when the log of its gateway drops it. It is a msgpack map, so that a later

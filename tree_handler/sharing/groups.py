@@ -1,4 +1,4 @@
-"""Which gateway's members of a shared subscription get a message (MQTT 5.0, section 4.8.2).
+"""Choice of the gateway whose member of a shared subscription gets a message (MQTT 5.0, 4.8.2).
 
 What is stated here and nowhere else is the one rule, in two halves:
 
@@ -38,7 +38,7 @@ NAMED_TEXT_MAX: Final = 4_096
 """Characters of their names and filters: what one gateway may add to each message of others."""
 
 Nearby = tuple[int, str]
-"""How far away a gateway is, and its id."""
+"""The distance of a gateway, and its id."""
 
 
 class FleetGroups:

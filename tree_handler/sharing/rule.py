@@ -1,4 +1,4 @@
-"""What a broker asks about shared subscriptions, and the answer where each gateway is alone."""
+"""The rule of shared subscriptions as a broker asks for it, and its form for a gateway alone."""
 
 from __future__ import annotations
 

@@ -49,11 +49,11 @@ class Checks(Watch):
     def __init__(self, clock: Clock, replay: str) -> None:
         super().__init__()
         self.violations: list[Violation] = []
-        """What was found, in the order of time; at most `MAX_VIOLATIONS`."""
+        """The violations, in the order of time; at most `MAX_VIOLATIONS`."""
         self.last_change_s = 0.0
-        """When a link last started or stopped to forward."""
+        """The time when a link last started or stopped to forward."""
         self.most_actions = 0.0
-        """What a gateway did at once, for each link that it had and one more, at most."""
+        """The most that a gateway did at once, for each link that it had and one more."""
         self._clock = clock
         self._replay = replay
 

@@ -189,4 +189,4 @@ def _searches() -> tuple[Search, ...]:
 
 
 SEARCHES = _searches()
-"""What `hedgerow simulate --exhaustive` goes through."""
+"""The searches that `hedgerow simulate --exhaustive` goes through."""

@@ -1,4 +1,4 @@
-"""What two states have in common if the same can happen from both.
+"""The key of a state: two states have the same if the same can happen from both.
 
 Left out is what only counts or tells: counters, the numbers of HELLOs, the zero of a clock. The
 numbers of JOINs are compared by how long ago they were given.

@@ -42,7 +42,7 @@ PATIENCE_HELLOS = 20
 
 ExplorationEvent = tuple[str, int, int]
 _Met = tuple[str, int, object]
-"""What a tree meets: of which kind, on which link, and with what."""
+"""An event that a tree meets: its kind, its link, and its content."""
 _Step = tuple[Node, tuple[SpanningAction, ...]]
 
 

@@ -83,7 +83,7 @@ class Wire:
     open: tuple[bool, bool] = (True, True)
     forwards: tuple[bool, bool] = (False, False)
     coming: tuple[tuple[Bpdu | None, ...], tuple[Bpdu | None, ...]] = ((), ())
-    """What is under way to each end."""
+    """The messages under way to each end."""
     _keys: dict[tuple[int, int], int] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated network, and when it is put right."""
+"""Faults of a simulated network, and when they are put right."""
 
 from __future__ import annotations
 
@@ -127,9 +127,9 @@ class Faults:
         random_: random.Random,
     ) -> None:
         self.kinds: Counter[str] = Counter()
-        """How many faults there were, by kind."""
+        """The number of faults, by kind."""
         self.last_s = 0.0
-        """When something last broke or was put right."""
+        """The time when something last broke or was put right."""
         self._options = options
         self._clock = clock
         self._network = network

@@ -1,4 +1,4 @@
-"""How the tree behaves as a network grows: what it costs a gateway, and how fast it settles.
+"""Growth of a network: what the tree costs a gateway, and how fast it settles.
 
 Random networks in which each gateway has the same number of links, trees alone, without traffic.
 """

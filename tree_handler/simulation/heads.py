@@ -1,4 +1,4 @@
-"""How a fleet replaces heads: trees, locators, membership and suspicion, in virtual time.
+"""Replacement of a fleet's heads: trees, locators, membership and suspicion, in virtual time.
 
 What a fleet's control messages do is modelled as they are: a question or an answer floods over the
 links that carry, and a gateway passes on what it has not seen. Records are known to all from the

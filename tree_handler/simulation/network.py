@@ -25,7 +25,7 @@ FIRST, SECOND = 0, 1
 BPDUS, DATA = 0, 1
 """The lanes of a connection."""
 SMALL_BYTES = 100
-"""What a message without a body of its own is on the wire, with all that is around it."""
+"""The size on the wire of a message without a body, with all that is around it."""
 RETRANSMIT_S = 0.2
 """TCP's least retransmission time-out on Linux; it doubles each time."""
 BACKLOG = 8
@@ -67,9 +67,9 @@ class Clock:
         self.now = 0.0
         """Virtual time in seconds."""
         self.events = 0
-        """How many have happened."""
+        """The number of events that have happened."""
         self.leapt_s = 0.0
-        """How much of the time passed in leaps."""
+        """The part of the time that passed in leaps."""
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._serial = 0
 

@@ -1,4 +1,4 @@
-"""What a simulated gateway does with its overlays: the shell around the production core."""
+"""Overlays of a simulated gateway: the shell around the production core."""
 
 from __future__ import annotations
 

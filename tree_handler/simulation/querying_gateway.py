@@ -105,7 +105,7 @@ class QueryingGateway:
         """The watch of each query that is told of changes."""
         self.subscribed: dict[int, str] = {}
         self.told: dict[int, bytes] = {}
-        """What each observer was told last."""
+        """The last body that each observer was told."""
         self.targets: dict[int, str] = {}
         """Whom each observer observes."""
         self._told_here: dict[tuple[str, str], Execute] = {}

@@ -28,7 +28,7 @@ QUIET_S: Final = 200.0
 """After the storm: longer than any lease, deadline or grace."""
 _STEPS: Final = {"write": 6, "read": 3, "observe": 3, "leave": 1, "cut": 1, "crash": 0.5}
 _SLEEPERS: Final = _STEPS | {"sleep": 0.3}
-"""What happens, and how often beside the rest."""
+"""Events, and how often each comes beside the rest."""
 
 
 class RemoteWorld:

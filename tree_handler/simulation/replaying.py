@@ -1,4 +1,4 @@
-"""How options that no command draws are run again."""
+"""Replay of runs whose options no command draws."""
 
 from __future__ import annotations
 

@@ -98,15 +98,15 @@ class ReplicatingGateway(Gateway):
     """
 
     floods_clients: ClassVar = True
-    """See `Replication`."""
+    """As in `Replication`."""
     interval_s: ClassVar = REPAIR_INTERVAL_S
-    """See `Replication`."""
+    """As in `Replication`."""
     origin_gone_s: ClassVar = 3.0
-    """See `Replication`."""
+    """As in `Replication`."""
     redial_s: ClassVar = 0.5
     """A link that was refused is dialled again, and made, within this time."""
     kept_lives: ClassVar = 0
-    """See `Replication`; epochs are forgotten as early as may be, so that much is."""
+    """As in `Replication`; epochs are forgotten as early as may be, so that much is."""
 
     def __init__(self, start: Start, disk: Disk, traffic: Witness) -> None:
         super().__init__(start)

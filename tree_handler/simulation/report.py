@@ -1,4 +1,4 @@
-"""What came of a simulated run, and how a person reads it."""
+"""The outcome of a simulated run, and its form for a person."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class RetainedGateway(ReplicatingGateway):
     """
 
     settle_s: ClassVar = SETTLE_S
-    """See `RetainedSync`."""
+    """As in `RetainedSync`."""
 
     def __init__(
         self, start: Start, disk: RetainedDisk, traffic: RetainedWitness, wall_us: int

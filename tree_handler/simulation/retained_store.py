@@ -1,4 +1,4 @@
-"""What a simulated gateway retains, on its disk and in one life."""
+"""Retained messages of a simulated gateway, on its disk and in one life."""
 
 from __future__ import annotations
 

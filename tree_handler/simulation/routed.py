@@ -59,13 +59,13 @@ class RoutedTraffic(SimulatedTraffic):
     _told_lost: dict[tuple[str, Epoch], Intervals] = field(
         default_factory=lambda: defaultdict(Intervals), init=False
     )
-    """What a gateway has told as lost: an older card, or one that was off, may bring it back to its
-    origin later."""
+    """Numbers that a gateway has told as lost: an older card, or one that was off, may bring them
+    to their origin later."""
     _swapped_at: dict[str, float] = field(default_factory=dict, init=False)
     _saved_cards: dict[str, tuple[int, list[bytes], list[Any]] | None] = field(
         default_factory=dict, init=False
     )
-    """What was saved on the cards that were put by."""
+    """The state that was saved on the cards that were put by."""
 
     def gateway(self, start: Start) -> RoutedGateway:
         """Return a life of a gateway that routes messages."""

@@ -28,7 +28,7 @@ from tree_handler.simulation.replicating import ReplicatingGateway, Witness
 SERVED_AT_ONCE = 20
 """Batches sent for one request."""
 READING_S = 0.002
-"""How long the log takes to be read."""
+"""The time that it takes to read the log."""
 
 
 @dataclass(slots=True)

@@ -50,7 +50,7 @@ TRIMS = 0.25
 SOUGHT_S = 80.0
 """Within this time what such logs have dropped was sought, and given up."""
 LOG_BATCHES = 12
-"""What such a log keeps."""
+"""The number of batches that such a log keeps."""
 LONGEST_UP_S = 1e6
 """A gateway's monotonic clock shows at most this when it starts."""
 
@@ -194,7 +194,7 @@ class Simulation:
     """
 
     traffic_of: ClassVar[type[SimulatedTraffic]] = SimulatedTraffic
-    """What the messages of the network are."""
+    """The class of the network's messages."""
 
     def __init__(self, options: Options, make_tree: MakeTree = SpanningTree) -> None:
         self.options = options

@@ -1,4 +1,4 @@
-"""How gateways whose configured neighbours are gone find others, in virtual time (row A2).
+"""Substitutes for configured neighbours that are gone, found in virtual time (row A2).
 
 A fleet with nothing but configured neighbours: a tree in which each gateway dials its parent. What
 dials, and leaves, is modelled as `Neighbours` does it; who is dialled the production core decides.

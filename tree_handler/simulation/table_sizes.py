@@ -1,4 +1,4 @@
-"""How large the tables of cores are: all that can be reached from them, by the way there.
+"""Sizes of the tables of cores: all that can be reached from them, by the way there.
 
 A core that runs for years may only keep what is bounded by what lives, so whoever checks that wants
 all its tables, those of tomorrow too: they are found by a walk over attributes and not by a list.

@@ -1,4 +1,4 @@
-"""How fast the tree is in the published set-up (C8): five gateways in full mesh, 10 ms +- 2.5 ms.
+"""Speed of the tree in the published set-up (C8): five gateways in full mesh, 10 ms +- 2.5 ms.
 
 A run starts the five, lets the tree settle, and times what brings it back to one tree: after a
 link of the tree breaks with a socket error, after the root dies, and after a link of the tree
@@ -30,7 +30,7 @@ TITLES = {
     "new_root_s": "root killed",
     "silent_s": "link to the parent silent",
 }
-"""What each time of `Timing` is the time of."""
+"""The meaning of each time of `Timing`."""
 
 
 @dataclass(frozen=True, slots=True)

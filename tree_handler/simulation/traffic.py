@@ -32,7 +32,7 @@ from tree_handler.simulation.replicating import Receiver, ReplicatingGateway
 from tree_handler.spanning.election import Identity
 
 SEEKING_S = 0.5
-"""Who linked longer ago than this is asked, and what it has is here."""
+"""A neighbour that linked longer ago than this is asked, and what it has is here."""
 MOST_DAMAGED = 12
 """Batches that a log loses at once."""
 CONTROL_SHARE = 0.2

@@ -67,7 +67,7 @@ HAPPENINGS: Final = {
     "busy": 1.5,
     "slow": 1.5,
 }
-"""What a week may bring, and how often beside the rest."""
+"""The events of a week, and how often each comes beside the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ MAX_FORMER: Final = 4
 """Keys in a gateway's statement: those before the latest."""
 
 SimulatedKey = tuple[str, int]
-"""Whose it is, and which one."""
+"""The gateway of a key, and the number of the key."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""How large the tables of a gateway may be after years: what bounds each, and what does not.
+"""Bounds on a gateway's tables after years: what bounds each, and what does not.
 
 Every table that can be reached from the cores is bounded by the gateways that live and the topics
 that there are, but for those named here.
@@ -37,7 +37,7 @@ BY_STREAM: Final = (
 """Tables of streams. Of a gateway that has gone the last lives stay as well: it may have been cut
 off and come back in the life in which it went, and what it had sent must not come twice."""
 BY_ORIGIN: Final = (".order._epochs", ".order._opened", ".order._named", ".picture.over")
-"""What is said of all streams of one gateway, of those that have gone too, likewise."""
+"""Tables with one entry for all streams of a gateway; of those that have gone, likewise."""
 FIXED: Final = {
     "._searches._over": MAX_REMEMBERED,
     ".retained._believed": MAX_BELIEVED,

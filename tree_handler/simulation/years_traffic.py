@@ -1,4 +1,4 @@
-"""What clients of a fleet write over years, and what must hold of it."""
+"""Messages that clients of a fleet write over years, and what must hold of them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tree_handler.simulation.years_tables import WhatLives, too_large
 from tree_handler.spanning.election import Identity
 
 LINKED_S = 1.0
-"""Who linked longer ago than this is asked, and what it has is not lost."""
+"""A neighbour that linked longer ago than this is asked, and what it has is not lost."""
 TEXTS = 1_000
 """So many that were written last may still be in a log."""
 LARGE = bytes(2_000_000)
-"""What takes 40 s over a line of 50 kB/s."""
+"""A body that takes 40 s over a line of 50 kB/s."""
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""What the spanning tree asks its shell to do, in order and at once."""
+"""Actions that the spanning tree asks of its shell, in order and at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a link carries data: JOIN and ACCEPT, LEAVE, and who stops first.
+"""Agreement on whether a link carries data: JOIN and ACCEPT, LEAVE, and who stops first.
 
 A link discards data until both ends have agreed that one is the other's child in one named
 tree. The states of a link, seen from one end:

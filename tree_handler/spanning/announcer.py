@@ -1,4 +1,4 @@
-"""What a gateway says to its neighbours: BPDUs, numbered and filled in."""
+"""Announcements of a gateway to its neighbours: BPDUs, numbered and filled in."""
 
 from __future__ import annotations
 

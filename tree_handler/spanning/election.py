@@ -1,4 +1,4 @@
-"""Who is root: the order of candidates (row B4: capability; 802.1D 9.2.5: then identifiers).
+"""Election of the root: the order of candidates (row B4: capability; 802.1D 9.2.5: identifiers).
 
 Every gateway stands for election with the values it read at its start. They never change while
 it runs, so that all gateways order the same candidates the same way.

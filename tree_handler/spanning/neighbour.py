@@ -84,7 +84,7 @@ _TRANSIT, _SEEKING, _AGREEMENT = (
 )
 
 ToldRoot = tuple[Root, int, bool, bool]
-"""What a HELLO said that neighbours act on: root, sequence, whether finite, whether seeking."""
+"""The part of a HELLO that neighbours act on: root, sequence, whether finite, whether seeking."""
 
 
 @dataclass(slots=True, eq=False)

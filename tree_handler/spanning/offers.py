@@ -1,4 +1,4 @@
-"""Which neighbours' offers of a root may be taken, which is best, and what there is to hope for."""
+"""Neighbours' offers of a root: which may be taken, which is best, and what is to be hoped for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which neighbour is the parent, and when that changes."""
+"""Choice of the neighbour that is the parent, and when that changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ParentChoice:
         self, place: TreePosition, offers: Offers, agreements: Agreements, parameters: Parameters
     ) -> None:
         self.give_up_at = math.inf
-        """When a gateway that has lost the root stops hoping."""
+        """The time when a gateway that has lost the root stops hoping."""
         self._place = place
         self._offers = offers
         self._agreements = agreements

@@ -1,4 +1,4 @@
-"""What a link costs: its smoothed round-trip time in steps (row B5; RFC 6298 section 2).
+"""Cost of a link: its smoothed round-trip time in steps (row B5; RFC 6298 section 2).
 
 The cost is what BPDUs add up, in whole milliseconds, rounded up: of two ways of the same length
 the one over fewer links is better. After the first samples the cost stays until the smoothed
@@ -46,7 +46,7 @@ class RoundTrip:
         self.rttvar_ms = 0.0
         """Mean deviation of the samples."""
         self.cost_ms = unmeasured_ms
-        """What the link adds to a path."""
+        """The cost that the link adds to a path."""
         self._margin = margin
         self._margin_ms = margin_ms
         self._first_ms: list[float] = []

@@ -1,4 +1,4 @@
-"""Which neighbours are dead: those that nothing has come from for too long (row B2).
+"""Silence of neighbours: one that nothing has come from for too long is dead (row B2).
 
 A HELLO is a sign of life, and so are bytes of what comes before it: a line may be so slow that one
 message takes longer than the silence after which a neighbour counts as dead.

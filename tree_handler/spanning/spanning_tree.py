@@ -97,7 +97,7 @@ class SpanningTree:
         self.identity = identity
         self.parameters = parameters
         self.counters: Counter[str] = Counter()
-        """What was ignored, refused or dropped, by reason."""
+        """Counts of what was ignored, refused or dropped, by reason."""
         self._neighbours: dict[int, Neighbour] = {}
         self._sources = Sources()
         self._actions: list[SpanningAction] = []

@@ -33,7 +33,7 @@ PORTION: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What serves connections, and what they all share.
+    """The parts that serve connections, and that all connections share.
 
     Attributes:
         greeting: looks at first packets.
@@ -144,7 +144,7 @@ class Connection(asyncio.Protocol):
     # -- packets -------------------------------------------------------------------------------
 
     def _go_on(self) -> None:
-        """What the packets waited for is there."""
+        """Serve the packets that waited, now that the verdict is there."""
         if not self.peer.channel.is_closing and self.peer.waiting.verdict is None:
             self._serve(self._service.output.now())
 

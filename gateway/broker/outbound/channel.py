@@ -23,7 +23,7 @@ _PACKET_TOO_LARGE: Final = b"\xe0\x01\x95"
 
 
 class Feeder(Protocol):
-    """Whose messages a channel carries: a session."""
+    """A session, whose messages a channel carries."""
 
     @property
     def ticket(self) -> int:
@@ -37,7 +37,7 @@ class Feeder(Protocol):
 
 
 class Output:
-    """What all channels share: who has something to write at the end of the turn.
+    """State that all channels share: which of them have something to write when the turn ends.
 
     Args:
         turns: as below.
@@ -162,12 +162,12 @@ class Channel:
 
     @property
     def transport(self) -> asyncio.Transport | None:
-        """What carries it; None when that is gone."""
+        """Return the transport of the connection, None when it is gone."""
         return self._transport
 
     @property
     def is_particular(self) -> bool:
-        """Whether its packets must be made for it alone (aliases, packet size)."""
+        """Return whether its packets must be made for it alone (aliases, packet size)."""
         return self.aliases is not None or self.packet_bytes_max is not None
 
     def opened(self, transport: asyncio.Transport) -> None:
@@ -231,17 +231,17 @@ class Channel:
 
     @property
     def is_stalled(self) -> bool:
-        """Whether the broker itself does not read from it."""
+        """Return whether the broker itself has ceased to read from the client."""
         return self._not_reading > 0
 
     @property
     def is_unread(self) -> bool:
-        """Whether the client does not read, so that it is not read from either."""
+        """Return whether the client does not read, so that it is not read from either."""
         return self.is_paused and self._held_bytes > self._output.limits.held_bytes
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits to be written, in the transport and here."""
+        """Return how many bytes wait to be written, in the transport and here."""
         transport = self._transport
         return self._held_bytes + (0 if transport is None else transport.get_write_buffer_size())
 

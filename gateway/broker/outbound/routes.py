@@ -25,7 +25,7 @@ Receivers = list[tuple[Session, Subscription]]
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """How a message is handed to one session, from all its matching subscriptions together."""
+    """The terms on which one session gets a message, from all its matching subscriptions."""
 
     qos: int
     retain_as_published: bool
@@ -52,7 +52,7 @@ class Target:
 
 
 class Route:
-    """Where one topic's messages go.
+    """The receivers of one topic's messages, made ready for the hot loop.
 
     Attributes:
         topic: the topic name.

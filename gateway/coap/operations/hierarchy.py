@@ -172,13 +172,13 @@ class HierarchyAnswers:
         members.listen(self._changed)
 
     def answer(self, request: CoapRequest, peer: CoapPeer, _now: float) -> CoapResponse | None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Return the hierarchy, or a refusal; None if the resource has to answer."""
         if request.code != codes.GET or not _is_meant(request):
             return None
         return self._response(request) if self._access.tells_all(request, peer) else _NOT_TOLD
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Note an observer of the hierarchy; return False for a request of another resource."""
         if not _is_meant(request):
             return False
         if not self._observers:
@@ -187,7 +187,7 @@ class HierarchyAnswers:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Forget the observer, if the exchange has one."""
         self._observers.pop(exchange, None)
 
     def _changed(self) -> None:

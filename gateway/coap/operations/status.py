@@ -83,7 +83,7 @@ class StatusSummary:
         self._kept_until = 0.0
 
     def answer(self, request: CoapRequest, peer: CoapPeer, now: float) -> CoapResponse | None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Return the summary, at most `KEPT_S` old; None if the peer may see the whole status."""
         if request.code != codes.GET or request.options != _OPTIONS:
             return None
         if self._access.tells_all(request, peer):
@@ -99,7 +99,7 @@ class StatusSummary:
         return False
 
     def ended(self, _exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Do nothing: the status has no observers here."""
 
 
 def _summary(told: Mapping[str, Any]) -> dict[str, Any]:

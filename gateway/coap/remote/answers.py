@@ -75,7 +75,7 @@ class RemoteAnswers:
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | PendingResponse | None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Answer from what is kept, or return the question to the gateways that are named."""
         introduction = self._parts.access.introduction(peer)
         if not request.observe and not request.payload:
             hit = self._hits.get((request.code, introduction, request.options))
@@ -89,11 +89,11 @@ class RemoteAnswers:
             return refused.response
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Return whether more answers follow the first one, which the exchange is told."""
         return self.watching.observe(exchange, request, respond)
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """End the observation of an exchange, if it has one."""
         self.watching.ended(exchange)
 
     def stop(self) -> None:
@@ -182,7 +182,7 @@ class _Own:
         self._asked = asked
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Execute the request here; `done` takes the response in a later turn."""
         loop = asyncio.get_running_loop()
 
         def tell(response: ResourceResponse, _goes_on: bool) -> None:
@@ -209,7 +209,7 @@ class _Single:
         self._peer = peer
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Ask the gateway; `done` takes its response, or a refusal if too many requests wait."""
         asked = self._asked
 
         def told(reply: RemoteReply) -> None:

@@ -138,7 +138,7 @@ class GatheredAnswer:
         self._tell: Callable[[CoapResponse, bool], None] | None = None
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Ask all gateways; `done` takes what they answered within `GATHER_S` seconds."""
         loop = asyncio.get_running_loop()
         self._is_open = True
         self._tell = lambda response, _is_last: done(response)

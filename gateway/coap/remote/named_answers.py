@@ -38,7 +38,7 @@ class NamedAnswers:
     def answer(
         self, request: CoapRequest, peer: CoapPeer, _now: float
     ) -> CoapResponse | PendingResponse | None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Return the answer to a request with a Request-Id; None if it names another gateway."""
         if leads_elsewhere(request):
             return None
         try:
@@ -51,11 +51,11 @@ class NamedAnswers:
         return _Named(self._executor, asked)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Return False: such a request has one response."""
         return False
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Do nothing: there are no observers."""
 
 
 class _Named:
@@ -66,7 +66,7 @@ class _Named:
         self._asked = asked
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Execute the request, unless its name is known; `done` takes the response later."""
         loop = asyncio.get_running_loop()
 
         def tell(response: ResourceResponse, _goes_on: bool) -> None:

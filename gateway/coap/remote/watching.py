@@ -108,7 +108,7 @@ class RemoteWatching:
         self._by_request.pop(id(request), None)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Bind the watcher that `expect` noted to an exchange; return whether it goes on."""
         watcher = self._by_request.pop(id(request), None)
         if watcher is None or not watcher.goes_on:
             return False
@@ -117,7 +117,7 @@ class RemoteWatching:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """End the watcher of an exchange, if it has one."""
         watcher = self._by_exchange.pop(exchange, None)
         if watcher is not None:
             watcher.end()
@@ -286,7 +286,7 @@ class RemoteObserver:
         return self._respond is not None
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Begin to observe, here or at the other gateway; `done` takes the first response."""
         self._done = done
         if self._key is None:
             self._watching.begin_here(self, self._told_here)

@@ -36,7 +36,7 @@ class Served(Protocol):
 
     @property
     def sensor(self) -> Sensor:
-        """What is served."""
+        """Return the sensor that is served."""
 
     def good_for_s(self, reading: Reading) -> float:
         """Return how long a reading is the sensor's value."""
@@ -47,7 +47,7 @@ class Served(Protocol):
 
 @dataclass(slots=True)
 class _Observed:
-    """Who observes one sensor in one format."""
+    """The observers of one sensor in one format."""
 
     accept: int | None
     exchanges: dict[int, RespondAtHand] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class SensorAnswers:
         self._failures = Failures(CountedLines(_log, time.monotonic))
 
     def answer(self, request: CoapRequest, _peer: CoapPeer, now: float) -> CoapResponse | None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Return the reading of a sensor that a GET names; None if the resource has to answer."""
         if request.code != codes.GET:
             return None
         kept = self._kept.get(request.options)
@@ -99,7 +99,7 @@ class SensorAnswers:
         return kept
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Note an observer of a sensor; return False for a request of another resource."""
         asked = _asked(request)
         if asked is None or asked[0] not in self._served:
             return False
@@ -110,7 +110,7 @@ class SensorAnswers:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Forget the observer, if the exchange has one."""
         if (asked := self._of_exchange.pop(exchange, None)) is None:
             return
         name, accept = asked

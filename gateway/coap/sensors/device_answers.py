@@ -132,7 +132,7 @@ class DeviceAnswers:
     def answer(
         self, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | PendingResponse | None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Return the call of a device's handler, or a refusal; None if no handler is meant."""
         method, target = METHOD_NAMES.get(request.code), self._target(request)
         if target is None or method is None:
             return None
@@ -146,7 +146,7 @@ class DeviceAnswers:
         return refused or _Called(self, target, request, peer.principal or "")
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Note an observer; return False if no handler answers, or the body is too long to keep."""
         if request.code not in (codes.GET, codes.FETCH):
             return False
         target = self._target(request)
@@ -158,7 +158,7 @@ class DeviceAnswers:
         return True
 
     def ended(self, exchange: int) -> None:
-        """See `gateway.coap.at_hand.ImmediateResponder`."""
+        """Forget the observer, if the exchange has one."""
         self._observers.ended(exchange)
 
     def call(
@@ -305,7 +305,7 @@ class _Called:
         self._answers = answers
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        """See `gateway.coap.at_hand.PendingResponse`."""
+        """Call the handler; `done` takes its response."""
         target, request, who = self._asked
         return self._answers.call(target, request, who, done)
 

@@ -306,7 +306,7 @@ class ActuatorResource(SensorResource):
     """The first reading of the present state."""
 
     def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes] | None:
-        """See `SensorResource`."""
+        """Return the first reading of the present state, as `SensorResource` renders one."""
         if self._state is None or self._state.values != reading.values:
             self._state = reading
         return super().rendered(accept, self._state)
