@@ -19,7 +19,7 @@ class LowestNumbers:
     """The lowest number of each stream that a series of parts still holds.
 
     Args:
-        parts: where each begins and what it holds now, the oldest first.
+        parts: where each begins and what it holds, the oldest first; no more comes to them.
 
     """
 
@@ -27,20 +27,17 @@ class LowestNumbers:
         self._by_stream: dict[Epoch, deque[tuple[int, int]]] = {}
         """The place where each part begins, and its lowest number: both grow."""
         for start, holds in parts:
-            for stream, numbers in holds.items():
-                for first, _ in numbers:
-                    self.note(start, stream, first)
-                    break
+            self.add(start, holds)
 
-    def note(self, start: int, stream: Epoch, first: int) -> None:
-        """The newest part, which begins here, holds a number of a stream."""
-        kept = self._by_stream.get(stream)
-        if kept is None:
-            kept = self._by_stream[stream] = deque()
-        while kept and kept[-1][1] >= first:
-            kept.pop()
-        if not kept or kept[-1][0] != start:
-            kept.append((start, first))
+    def add(self, start: int, holds: Mapping[Epoch, Intervals]) -> None:
+        """Take one more part into account, the newest, to which no more comes."""
+        for stream, numbers in holds.items():
+            for first, _ in numbers:
+                kept = self._by_stream.setdefault(stream, deque())
+                while kept and kept[-1][1] >= first:
+                    kept.pop()
+                kept.append((start, first))
+                break
 
     def gone(self, start: int, holds: Iterable[Epoch]) -> None:
         """The oldest part, which began here and held something of these streams, is no more."""
@@ -51,6 +48,16 @@ class LowestNumbers:
             if not kept:
                 self._by_stream.pop(stream, None)
 
-    def of_all(self) -> dict[Epoch, int]:
-        """The lowest number of each stream of which there is one."""
-        return {stream: kept[0][1] for stream, kept in self._by_stream.items()}
+    def of_all(self, newest: Mapping[Epoch, Intervals]) -> dict[Epoch, int]:
+        """Return the lowest number of each stream of which there is one.
+
+        Args:
+            newest: what a further part holds, to which more may come.
+
+        """
+        lowest = {stream: kept[0][1] for stream, kept in self._by_stream.items()}
+        for stream, numbers in newest.items():
+            for first, _ in numbers:
+                lowest[stream] = min(first, lowest.get(stream, first))
+                break
+        return lowest

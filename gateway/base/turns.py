@@ -35,7 +35,9 @@ class Turns:
         self._is_reading = False
         self._is_needed = False
         self._reads = 0
+        """In this turn."""
         self._reads_alone = 0
+        """So many more of the next reads end their turns themselves."""
 
     def need(self) -> None:
         """Something has become due: let this turn have an end."""
@@ -43,7 +45,8 @@ class Turns:
             self._is_needed = True
         elif not self._is_open:
             self._is_open = True
-            self._loop.call_soon(self._ended)
+            self._reads = self._reads_alone = 0
+            self._loop.call_soon(self._finish)
 
     def read_begins(self) -> None:
         """A connection's read is being dealt with: `read_ends` decides when its turn ends."""
@@ -52,20 +55,16 @@ class Turns:
     def read_ends(self) -> None:
         """End a read: what it brought is due now if reads come alone, with the others if not."""
         self._is_reading = False
-        if self._is_open:
-            self._reads += 1
-        elif self._is_needed and self._reads_alone:
+        if self._is_needed and self._reads_alone and not self._is_open:
             self._reads_alone -= 1
             self._finish()
-        elif self._is_needed:
-            self._reads = 1
-            self.need()
+        else:
+            if self._is_needed:
+                self.need()
+            if self._is_open:
+                self._reads += 1
+                self._reads_alone = READS_ALONE if self._reads == 1 else 0
         self._is_needed = False
-
-    def _ended(self) -> None:
-        self._reads_alone = READS_ALONE if self._reads == 1 else 0
-        self._reads = 0
-        self._finish()
 
     def _finish(self) -> None:
         self._is_open = True  # what the end itself makes due, it also deals with

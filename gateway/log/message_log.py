@@ -228,8 +228,6 @@ class MessageLog(ReadableLog):
             if had is None:
                 had = self.have[key] = Intervals()
             had.add(header.first, header.last)
-            if self._lowest is not None:
-                self._lowest.note(segment.start, key, header.first)
 
     def sync(self) -> None:
         """Force to the disk all that was appended before."""
@@ -361,6 +359,8 @@ class MessageLog(ReadableLog):
         fd, index = self._fd, newest.index(self.have)
         self._fd = self._start_segment(newest.start + newest.length)
         self._sealing.add(newest, fd, index)
+        if self._lowest is not None:
+            self._lowest.add(newest.start, newest.holds)
         return self._segments[-1]
 
     def _keep_within_limit(self, header: Header) -> None:

@@ -33,7 +33,8 @@ class ReadableLog:
         not what damage has cost it."""
         self._segments: list[Segment] = []
         self._lowest: LowestNumbers | None = None
-        """None until it is asked for: a start reads indexes, and a survey finds less."""
+        """Those of sealed segments. None until it is asked for: a start reads indexes, and a survey
+        finds less."""
         self._inner = InnerStarts(folder)
         self._damage = Damage(self._inner)
 
@@ -102,9 +103,10 @@ class ReadableLog:
 
     def kept_from(self) -> dict[Epoch, int]:
         """The lowest logged number still here, by stream; beyond the last if none."""
+        *sealed, newest = self._segments
         if self._lowest is None:
-            self._lowest = LowestNumbers((one.start, one.holds) for one in self._segments)
-        lowest = self._lowest.of_all()
+            self._lowest = LowestNumbers((one.start, one.holds) for one in sealed)
+        lowest = self._lowest.of_all(newest.holds)
         for key, numbers in self.have.items():
             if key not in lowest:
                 lowest[key] = numbers.last + 1

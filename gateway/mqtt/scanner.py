@@ -102,21 +102,6 @@ class Scanner:
                 is there. The packets before it are handed out first.
 
         """
-        packets = self._cut(count_max)
-        if not packets and 0 < self._missing_bytes <= self._piece_bytes:
-            self.feed(self.rest())
-            packets = self._cut(count_max)
-        return packets
-
-    def rest(self) -> bytes:
-        """All that was fed and not taken, which is then another's to read."""
-        rest = b"".join((self._data[self._at :], *self._pieces))
-        self._data, self._at = b"", 0
-        self._pieces.clear()
-        self._piece_bytes = self._loose = self.buffered_bytes = 0
-        return rest
-
-    def _cut(self, count_max: int) -> list[bytes]:
         packets: list[bytes] = []
         data, at, limit = self._data, self._at, self._packet_bytes_max
         size = len(data)
@@ -150,7 +135,18 @@ class Scanner:
             self._at = at
         else:
             self._data, self._at = b"", 0
+        if not packets and 0 < missing_bytes <= self._piece_bytes:  # what is missing came behind it
+            self.feed(self.rest())
+            return self.take(count_max)
         return packets
+
+    def rest(self) -> bytes:
+        """All that was fed and not taken, which is then another's to read."""
+        rest = b"".join((self._data[self._at :], *self._pieces))
+        self._data, self._at = b"", 0
+        self._pieces.clear()
+        self._piece_bytes = self._loose = self.buffered_bytes = 0
+        return rest
 
     def _shortened(self, first_byte: int, body: bytes) -> bytes:
         self._was_long = True

@@ -84,17 +84,13 @@ class OwnBatches:
         ]
 
     def takes(self, header: Header) -> bool:
-        """Take the numbers of a batch that is in the log, if it is this epoch's and new; whether it
-        is."""
+        """Take the numbers of a batch that is in the log, or of QoS 0 on its way, if it is this
+        epoch's and new; return whether it is."""
         if header.origin != self.origin or header.epoch != self.epoch or self.has_made(header):
             return False
-        self.accepted(header)
-        return True
-
-    def accepted(self, header: Header) -> None:
-        """A batch is on its way, or in the log: its numbers are taken."""
         self._next[header.flags & _KIND] = header.last + 1
         self._has_told_epochs |= header.control and header.logged
+        return True
 
     def unsaid_before(self, header: Header) -> list[MadeBatch]:
         """The statements that others need before a logged batch of clients' goes on its way.

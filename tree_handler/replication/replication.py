@@ -166,7 +166,7 @@ class Replication:
         if flags & Flags.LOGGED:
             return [Append(frame, header, None) for frame, header in made]
         ((frame, header),) = made
-        self._own.accepted(header)
+        self._own.takes(header)
         self.counters.published += header.count
         return self._flooding.flood(frame, header, None)
 

@@ -29,6 +29,7 @@ class Durability:
 
     Attributes:
         own, logged: as given.
+        numbers_messages: whether anybody may ask where a message stands in the log.
         lacking: what sessions were not given though `delivered` is past it.
 
     """
@@ -36,6 +37,7 @@ class Durability:
     def __init__(self, own: Epoch = ("", 0), logged: Logged | None = None) -> None:
         self.own = own
         self.logged = logged
+        self.numbers_messages = False
         self.lacking = Lacking()
 
     # -- sessions and wills ----------------------------------------------------------------------
@@ -112,11 +114,6 @@ class Durability:
     @property
     def is_refused(self) -> bool:
         """Return whether the log did not take what was last noted."""
-        return False
-
-    @property
-    def numbers_messages(self) -> bool:
-        """Return whether anybody may ask where a message stands in the log."""
         return False
 
     def precede(self, accepted: Sequence[Accepted]) -> OSError | None:

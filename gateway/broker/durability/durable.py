@@ -101,6 +101,7 @@ class Durable(Durability):
 
         """
         self._reading.waits = True
+        self.numbers_messages = self.journal.next_session > 1  # there was one in a life before
         self.changes.take()  # what was restored is no change
         self.changes.again(changes)
         self.wills.go_on(wills)
@@ -115,6 +116,7 @@ class Durable(Durability):
             if not session.expiry_s:
                 return
             record = self.journal.open()
+            self.numbers_messages = True
             session.keep_record(record)
         elif record.away_us is None and record.known == known:
             return
@@ -198,11 +200,6 @@ class Durable(Durability):
     def is_refused(self) -> bool:
         """Return whether the log did not take what was last noted."""
         return self._failure is not None
-
-    @property
-    def numbers_messages(self) -> bool:
-        """Return whether there ever was a durable session."""
-        return self.journal.next_session > 1
 
     def was_refused(self) -> None:
         """Note again what the log refused with its batch."""

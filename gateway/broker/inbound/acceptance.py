@@ -252,29 +252,26 @@ class Acceptance:
             commit.since_s = 0.0
             if isinstance(error, PartlyTakenError):
                 commit.accepted = _taken(refused, error.taken)
+            else:
+                commit.first = 0
             self._refuse(refused, error)
         self._settling.append(commit)
         if len(self._settling) == 1:
-            self._go_on()
+            self._settle()
 
     # -- out again -----------------------------------------------------------------------------
 
     def finish(self) -> None:
         """Deliver and acknowledge all that is durable, however long it takes."""
-        self._settle(self._now(), math.inf)
+        self._settle(math.inf)
 
-    def _go_on(self) -> None:
+    def _settle(self, for_s: float = TURN_S) -> None:
+        """Deliver and acknowledge in the order of the commits, for so long; the rest soon."""
         now_s = self._now()
-        self._settle(now_s, now_s + TURN_S)
-        if self._settling:
-            asyncio.get_running_loop().call_soon(self._go_on)
-
-    def _settle(self, now_s: float, until_s: float) -> None:
-        """Deliver and acknowledge in the order of the commits, until a time or the end."""
         while self._settling:
             commit = self._settling[0]
             try:
-                self._settle_some(commit, now_s, until_s)
+                self._settle_some(commit, now_s, now_s + for_s)
             except Exception as error:  # else nothing behind it would be answered any more
                 self._outlet.failures.failed("answers to what the log has", error)
             if commit.accepted:
@@ -283,6 +280,8 @@ class Acceptance:
             self._room.gave(commit.size_bytes)
             if commit.since_s:
                 self.delays.took(commit.since_s, self._now())
+        if self._settling:
+            asyncio.get_running_loop().call_soon(self._settle)
         if not self._room.used_bytes:
             self._refused.clear()
 

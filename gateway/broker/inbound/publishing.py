@@ -84,7 +84,7 @@ class Publishing:
         version = publisher.version
         key, packet_id, at, properties = read_publish(packet, first, body_at(packet), size, version)
         key = self._topic(publisher, key, properties) if properties else key
-        route = self._routes.kept.get(key) or self._routes.of(key)
+        route = self._routes.of(key)
         payload_bytes = size - at
         if payload_bytes > self._limits.payload_bytes:
             raise PacketError(ReasonCode.PACKET_TOO_LARGE, "payload of bytes", payload_bytes)

@@ -312,16 +312,17 @@ class Channel:
 
     # -- what is written -------------------------------------------------------------------------
 
-    def write(self) -> None:
-        """Write what has gathered, if that can be now."""
+    def write(self, *, is_last: bool = False) -> None:
+        """Write what has gathered, if that can be now.
+
+        Args:
+            is_last: nothing comes behind it, so that it does not wait for a client to read.
+
+        """
         if self.is_closing:
             self._out.clear()
-        elif not self.is_paused:
-            self._write()
-
-    def _write(self) -> None:
         transport = self._transport
-        if transport is not None and self._out:
+        if transport is not None and self._out and (is_last or not self.is_paused):
             data = self._taken()
             transport.write(data)
             self._output.traffic.bytes_sent += len(data)
@@ -390,7 +391,7 @@ class Channel:
             self._out.clear()
         if farewell and self.takes(len(farewell)):
             self.send(farewell)
-        self._write()
+        self.write(is_last=True)
         self.is_closing = True
         if transport is None:
             return

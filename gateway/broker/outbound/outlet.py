@@ -65,7 +65,7 @@ class Outlet:
             now_s: on the loop's clock.
 
         """
-        route = self._routes.kept.get(message.key) or self._routes.of(message.key)
+        route = self._routes.of(message.key)
         if message.retain:
             self._retain(message, publisher)
         if route.has_receivers:  # else it is for other gateways or the cloud alone

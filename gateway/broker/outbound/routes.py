@@ -177,10 +177,6 @@ class Routes:
         may_deliver: whether a session's client may receive a topic.
         groups: knows the shared subscriptions of other gateways.
 
-    Attributes:
-        kept: the routes that are known, by topic name in UTF-8; to be read only, by who has many
-            messages. What is not there `of` finds.
-
     """
 
     def __init__(
@@ -193,7 +189,6 @@ class Routes:
     ) -> None:
         self._tree = tree
         self._known = known
-        self.kept = known.kept
         self._limits = limits
         self._may_deliver = may_deliver
         self._groups = groups

@@ -150,15 +150,11 @@ class Origin:
         if self._gathering is not None and unlogged:
             unlogged = self._gathering.add(unlogged)
         gathered: list[tuple[int, Sequence[Row]]] = []
-        waiting: list[AfterSync] = []
         if logged:
             gathered.append((Flags.LOGGED, logged))
         if unlogged:
             gathered.append((Flags.NONE, unlogged))
-        if done is not None:
-            first = self._replication.next_logged if logged else 0
-            waiting.append(partial(_tell_number, done, first))
-        self._accept(gathered, waiting)
+        self._accept(gathered, [], done)
 
     def _heard(
         self,
@@ -187,13 +183,28 @@ class Origin:
             self._accept(gathered.items(), waiting)
 
     def _accept(
-        self, gathered: Iterable[tuple[int, Sequence[Row]]], waiting: list[AfterSync]
+        self,
+        gathered: Iterable[tuple[int, Sequence[Row]]],
+        waiting: list[AfterSync],
+        done: Committed | None = None,
     ) -> None:
+        """Make batches of messages, and have those who wait told what becomes of them.
+
+        Args:
+            gathered: the messages, by the flags of their batches.
+            waiting: these are told whether the log has them; the list is this call's.
+            done: is told as well, with their numbers.
+
+        """
         try:
-            refused, taken = self._log_and_send(gathered)
+            refused, taken, first = self._log_and_send(gathered)
         except Exception as error:  # whoever waits gets an answer
+            if done is not None:
+                waiting.append(partial(done, 0))
             self._commit.refuse(waiting, LogError(f"not logged: {error!r}"))
             raise
+        if done is not None:
+            waiting.append(partial(done, first))
         if refused is None:
             self._commit.settle(waiting)
         elif not taken:
@@ -204,8 +215,12 @@ class Origin:
 
     def _log_and_send(
         self, gathered: Iterable[tuple[int, Sequence[Row]]]
-    ) -> tuple[LogError | None, int]:
-        """Append batches up to the first that is refused; why, and how many messages were taken.
+    ) -> tuple[LogError | None, int, int]:
+        """Append batches up to the first that is refused.
+
+        Returns:
+            Why it is refused, how many of clients' messages were taken, and the number of the first
+            of them, 0 for none.
 
         Nothing goes into the log behind what it refused: batches depend on those before them.
         """
@@ -213,7 +228,7 @@ class Origin:
         router = self._router
         sends: list[Any] = []
         refused: LogError | None = None
-        taken = 0
+        taken = first = 0
         for flags, rows in gathered if self._scope.is_everything else self._by_scope(gathered):
             is_routed = router is not None and not flags & (Flags.CONTROL | Flags.LOCAL)
             for part in batch.cut(rows):
@@ -227,12 +242,14 @@ class Origin:
                         elif refused is None:
                             refused = self._commit.append(action.frame, action.header)
                             if refused is None:
-                                taken += 0 if action.header.control else action.header.count
+                                if not action.header.control:
+                                    first = first or action.header.first
+                                    taken += action.header.count
                                 for after in self._replication.appended(action):
                                     sends += self._routed(after, run)
         if sends:  # when this turn has written: local clients do not wait for links
             self._loop.call_soon(router.carry_out if router else self._replicate, sends)
-        return refused, taken
+        return refused, taken, first
 
     def _routed(self, action: ReplicationAction, run: Run) -> Iterable[Any]:
         if self._router is None or not isinstance(action, RouteBatch):
@@ -252,12 +269,6 @@ class Origin:
                     yield flags, run
                 elif flags & Flags.LOGGED:  # else nobody is to get it
                     yield flags | Flags.LOCAL, run
-
-
-def _tell_number(done: Committed, first: int, error: OSError | None) -> None:
-    """Tell who waits that the log has messages from a number on, or has not."""
-    has_some = error is None or isinstance(error, PartlyTakenError)
-    done(first if has_some else 0, error)
 
 
 def _told_partly(done: AfterSync, partly: PartlyTakenError) -> AfterSync:
