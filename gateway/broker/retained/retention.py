@@ -81,7 +81,7 @@ class Retention:
         self._put_off: dict[str, RetainedVersion] = {}
         """The versions that a neighbour told and subscribers were not given."""
         self._given: dict[RetainedVersion, None] = {}
-        """The versions that subscribers were given as retained and that are not retained."""
+        """The versions that subscribers were given as retained and that are not."""
 
     def __len__(self) -> int:
         """Topics with a retained message; statistics are not counted."""
