@@ -86,7 +86,7 @@ class Durable(Durability):
         self._told_early: tuple[int, OSError | None] | None = None
         self._wall_ahead_s = 0.0
         self._marked = (0.0, 0)
-        """The mark's time on the loop's clock and its place in the log, below 0 until it is known."""
+        """The mark's time on the loop's clock and its place in the log, below 0 if unknown."""
 
     def reads_too(self, spared: Store) -> None:
         """Queues read from there what the log has let go."""
