@@ -65,7 +65,7 @@ class Models:
         self.answers: dict[str, ReadyAnswer] = {}
         """The answers that do not depend on who asks for what, by name."""
         self.changes = Counter[str]()
-        """The number of times that a table's rows may have changed, counted when all tell of them."""
+        """The number of times that a table's rows may have changed, counted when all tell it."""
         self.revision = 0
         """The number of times that something new was taken up, and all answers told it."""
         self._heard_ms: int | None = None

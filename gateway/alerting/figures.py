@@ -1,4 +1,4 @@
-"""What the last look of a gateway's alerts saw, and how alerts stand: for who counts. Pure."""
+"""Figures of the last look of a gateway's alerts, and of how alerts stand. Pure."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from light_dataclasses import dataclass
 
 FILE_NAME = "alert_ways.json"
 OWN_NAME = "ingest"
-"""How the job calls itself to mail servers and in a syslog."""
+"""The name of the job towards mail servers and in a syslog."""
 
 
 @dataclass(frozen=True, slots=True)

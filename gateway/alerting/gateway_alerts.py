@@ -26,7 +26,7 @@ from gateway.alerting.plan import AlertPlan
 from gateway.alerting.rules import GATEWAY_AWAY
 
 KEPT_EACH_S: Final = 60.0
-"""How long nobody has taken something on is kept so often: a kill delays an escalation by this."""
+"""The interval at which untaken times are kept: a kill delays an escalation by this."""
 MAX_TOLD: Final = 20
 """Alerts in the message on the gateway's topic."""
 _LONGEST_STEP_S: Final = 60.0
@@ -62,7 +62,7 @@ class GatewayAlerts:
         self._escalates = any(one.after_s > 0 for one in plan.routes)
         self._unkept_s = 0.0
         self._untaken_s: dict[str, float] = {}
-        """How long nobody has taken on what was told, by alert."""
+        """The time that nobody has taken on what was told, by alert."""
         self._seen: SeenByGateway | None = None
         self._steady_s = steady_s
         self._now = LocalTime(0)

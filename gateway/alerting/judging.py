@@ -1,4 +1,4 @@
-"""What a gateway makes of what it sees: which of it is wrong, well, or neither. Pure.
+"""Judgement of what a gateway sees: which of it is wrong, well, or neither. Pure.
 
 What could not be looked at is None in `SeenByGateway`, and is then judged by no rule: an alert
 neither begins nor ends because nobody could look.
@@ -19,7 +19,7 @@ from gateway.alerting.sensor_judging import SensorFinding
 from light_dataclasses import dataclass
 
 COUNTED_S: Final = 300.0
-"""What is counted is counted over so long."""
+"""The time over which events are counted."""
 ELECTIONS: Final = 4
 FLAPPING_S: Final = 600.0
 """Whoever became root so often within so long goes off and on."""

@@ -1,4 +1,4 @@
-"""Which gateways the tree has lost, and who is to tell of each of them. Pure.
+"""Gateways that the tree has lost, and who is to tell of each of them. Pure.
 
 A lost gateway is told of by the one that would be its parent now, by the hierarchy without those
 that are lost: so by one alone, and by the substitute if a head dies. Whoever has told of one says

@@ -1,4 +1,4 @@
-"""What people want of alerts: acknowledge or close one, silence some, try a way out. Pure."""
+"""Orders of people about alerts: acknowledge or close one, silence some, try a way out. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gateway goes by: terms and routes of its alerts, and from where on something is wrong."""
+"""Plan of a gateway's alerts: their terms and routes, and from where on something is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong, as a retained message on a topic of the gateway, and for Home Assistant."""
+"""Problems as a retained message on a topic of the gateway, and for Home Assistant."""
 
 from __future__ import annotations
 

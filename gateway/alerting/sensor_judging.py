@@ -1,4 +1,4 @@
-"""What the rules make of sensors: one that is silent, stuck, or out of its range. Pure.
+"""Judgement of sensors: one that is silent, stuck, or out of its range. Pure.
 
 A gateway that has just started knows nothing of what was before: a sensor that says the same since
 then is neither stuck nor well until it has changed, or has been the same for long enough.

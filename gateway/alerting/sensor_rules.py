@@ -1,4 +1,4 @@
-"""What the table of a sensor says of its alerts: stuck, out of range, silent. Pure."""
+"""Alert rules in the table of a sensor: stuck, out of range, silent. Pure."""
 
 from __future__ import annotations
 

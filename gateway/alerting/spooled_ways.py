@@ -28,7 +28,7 @@ from gateway.base.printable import said
 MAX_MET: Final = 20_000
 """Names of records that are remembered, so that one that comes again is known."""
 TURN_S: Final = 1.0
-"""How often a way looks whether something may leave."""
+"""The interval at which a way looks whether something may leave."""
 _WITHOUT: Final = "alerts that waited for their ways out are not told"
 
 _log = logging.getLogger(__name__)

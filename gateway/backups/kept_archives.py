@@ -1,4 +1,4 @@
-"""Which archives of a gateway a place has, in which order, and which of them may go; pure.
+"""Archives of a gateway at a place, in which order, and which of them may go; pure.
 
 An archive's name says whose it is, its number, when it was by the gateway's clock, and its length::
 

@@ -1,4 +1,4 @@
-"""What the timer's backups note of themselves on their Pi, for whoever asks how it stands."""
+"""Notes of the timer's backups on their Pi, for whoever asks how it stands."""
 
 from __future__ import annotations
 

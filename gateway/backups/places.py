@@ -1,4 +1,4 @@
-"""Where archives are kept: a folder, or what rclone reaches over SSH or as S3.
+"""Places of archives: a folder, or what rclone reaches over SSH or as S3.
 
 Whatever place it is, an archive has its name there only when it is whole and on the disk: a
 folder and SSH get it under another name first, and S3 shows an object when all of it has arrived.
@@ -30,7 +30,7 @@ _COMPLAINT_BYTES: Final = 16 << 10
 _SLACK_BYTES: Final = 64 << 10
 """rclone counts what it reads in pieces."""
 PATIENCE: Final = ("--contimeout=15s", "--timeout=60s", "--retries=2", "--low-level-retries=3")
-"""How long rclone waits for a place that is silent, and how often it tries."""
+"""The options of rclone for a place that is silent: how long it waits, how often it tries."""
 MOST_S: Final = 4 * 3600.0
 """A place that goes on for ever, byte by byte, is left after these."""
 _CREDENTIALS: Final = ("access_key_id", "secret_access_key", "session_token")

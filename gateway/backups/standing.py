@@ -1,4 +1,4 @@
-"""How it stands with a gateway's backups: whether there is a good one, and whether it would serve.
+"""State of a gateway's backups: whether there is a good one, and whether it would serve.
 
 The rule is pure and stands here once; all who show it (the status record, `hedgerow status` and
 `hedgerow doctor`) take it from here. What it is made of are two files: the settings of the timer,
@@ -26,7 +26,7 @@ GOOD: Final = "good"
 OVERDUE: Final = "overdue"
 TRIAL_FAILED: Final = "trial failed"
 WRONG: Final = frozenset((OVERDUE, TRIAL_FAILED))
-"""What somebody has to mend."""
+"""The states that somebody has to mend."""
 _DAY_S: Final = 86_400.0
 
 

@@ -1,4 +1,4 @@
-"""What came of a backup's last trial: a small file beside the backups, which its gateway reads.
+"""Outcome of a backup's last trial: a small file beside the backups, which its gateway reads.
 
 Who has the key to backups tries them, and that is no gateway. Its word comes to the gateway, and
 to all who watch it, by the only thing that both reach: the place of the backups.

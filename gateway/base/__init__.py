@@ -1,1 +1,1 @@
-"""What every floor above stands on: files, clocks, tasks, the event log, TOML."""
+"""The base of every floor above: files, clocks, tasks, the event log, TOML."""

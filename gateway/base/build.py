@@ -1,4 +1,4 @@
-"""Which version and build runs: the sources as they stand, or what mypyc made of the hot ones."""
+"""Version and build that run: the sources as they stand, or what mypyc made of the hot ones."""
 
 from __future__ import annotations
 

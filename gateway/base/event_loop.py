@@ -1,4 +1,4 @@
-"""Which event loop a process runs on: uvloop's where that is installed, else asyncio's own.
+"""Event loop of a process: uvloop's where that is installed, else asyncio's own.
 
 uvloop is faster where messages come singly, and nothing depends on it: there is no build of it
 for every machine that a gateway runs on.

@@ -1,4 +1,4 @@
-"""What each exit code means, for all commands: a code has one meaning, and stands here alone."""
+"""Exit codes of all commands: a code has one meaning, and stands here alone."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _MODE: Final = 0o600
 _DAMAGE: Final = frozenset(
     (errno.EIO, errno.EISDIR, errno.ELOOP, errno.ENXIO, errno.EBADMSG, errno.EUCLEAN)
 )
-"""What reading fails with where the file itself is at fault. Another error may pass, or is an
+"""The errors of reading where the file itself is at fault. Another error may pass, or is an
 operator's to mend, as missing permissions are: then nothing is set aside."""
 _NOT_DECODED: Final = (
     ValueError,

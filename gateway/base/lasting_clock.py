@@ -34,14 +34,14 @@ _BOOT_DIGITS: Final = 15
 _TIMEX_BYTES: Final = 512
 """More than a `struct timex` has on any machine."""
 _TIME_ERROR: Final = 5
-"""What adjtimex(2) returns while the clock is not synchronised."""
+"""The result of adjtimex(2) while the clock is not synchronised."""
 
 
 class Clocks(Protocol):
     """The clocks of a machine, in microseconds."""
 
     boot: int
-    """Which boot of the machine this is."""
+    """The number of the machine's boot."""
 
     def boot_us(self) -> int:
         """Since then, on a clock that nobody sets."""
@@ -176,7 +176,7 @@ class Dating:
         self._mark = mark
         self._latest_us = 0 if mark is None else mark.lasting_us
         self.begin_us = None if mark is None else mark.lasting_us
-        """When the checkpoint was made; None if it does not say."""
+        """The time when the checkpoint was made; None if it does not say."""
 
     def marked(self, mark: Mark) -> None:
         """The journal says what the clocks said."""

@@ -1,4 +1,4 @@
-"""How much memory this process may have, and how much of it is left.
+"""Memory that this process may have, and how much of it is left.
 
 What bounds it is the machine's memory, the limits of the cgroups that it is in (version 2 and 1: a
 unit's ``MemoryMax=``, a container's), and those of the process itself (setrlimit(2)). All but the

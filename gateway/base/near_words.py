@@ -1,4 +1,4 @@
-"""Which known word somebody may have meant who typed another one."""
+"""Search for the known word that somebody may have meant who typed another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long what failed is left alone before it is tried again."""
+"""Pauses before what failed is tried again."""
 
 from __future__ import annotations
 

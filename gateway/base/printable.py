@@ -1,4 +1,4 @@
-"""What others chose (names, topics, reasons), as a terminal or a log may be given it."""
+"""Printable form of what others chose (names, topics, reasons), for a terminal or a log."""
 
 from __future__ import annotations
 

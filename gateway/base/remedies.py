@@ -1,4 +1,4 @@
-"""What somebody may do about what the system has refused, in a few words behind the line."""
+"""Remedies for what the system has refused, in a few words behind the line."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _DAMAGE: Final = frozenset(
         sqlite3.SQLITE_TOOBIG,
     )
 )
-"""What the file's content says. All else is of the disk, the system or this process."""
+"""The error codes that blame the file's content. All else is of the disk, system or process."""
 _CODE: Final = re.compile(r"error code=(\d+)")
 
 

@@ -1,4 +1,4 @@
-"""What the broker has under way beside its data path."""
+"""Tasks that the broker has under way beside its data path."""
 
 from __future__ import annotations
 

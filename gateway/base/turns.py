@@ -31,7 +31,7 @@ class Turns:
         self._end = end
         self._loop = asyncio.get_running_loop()
         self._is_open = False
-        """Whether an end of this turn is already to come."""
+        """True if an end of this turn is already to come."""
         self._is_reading = False
         self._is_needed = False
         self._reads = 0

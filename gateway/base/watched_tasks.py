@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 300.0
 STEADY_S: Final = 60.0
-"""What has run for so long since it failed is well again."""
+"""A task that has run for so long since it failed is well again."""
 
 WatchedWork = Callable[[], Coroutine[Any, Any, None]]
 
@@ -37,7 +37,7 @@ class WatchedTasks:
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self._tasks: set[asyncio.Task[None]] = set()
         self._are_last = asyncio.Event()
-        """Who fails from now on is not begun again."""
+        """Set when a task that fails is not to be begun again."""
         self.failing: dict[str, str] = {}
 
     def start(self, name: str, work: WatchedWork) -> asyncio.Task[None]:

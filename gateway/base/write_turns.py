@@ -1,4 +1,4 @@
-"""Who writes to which resource: several side by side, or one alone who has looked at it before.
+"""Turns of writers to a resource: several side by side, or one alone who has looked before.
 
 Whoever writes only if a resource is what he takes it for must not be overtaken between his look and
 his write. So he has the resource alone for both, and all other writes wait, his own predecessors'

@@ -1,4 +1,4 @@
-"""Which topics a session's client may receive, whoever asks before a message is handed over."""
+"""Rights of a session's client to receive topics, asked before a message is handed over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the broker asks of those around it: who may do what, where messages go, who is told."""
+"""Hooks of the broker: who may do what, where messages go, who is told."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DeliveryVerdict = bool | Awaitable[bool]
 
 
 MADE_UP: Final = "auto-"
-"""What the identifiers begin with that the broker assigns."""
+"""The beginning of identifiers that the broker assigns."""
 
 Owner = tuple[str | None, bool]
-"""Whose sessions are: a user name, and whether a certificate proved it."""
+"""The owner of sessions: a user name, and whether a certificate proved it."""
 
 
 @dataclass(frozen=True, slots=True)

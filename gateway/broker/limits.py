@@ -1,4 +1,4 @@
-"""What a client of the broker may take.
+"""Limits on what a client of the broker may take.
 
 A limit that is reached never raises into the data path: the thing is refused or dropped, a
 counter tells how often, and the log says so now and then (`CountedLines`).
@@ -23,7 +23,7 @@ NOT_QUEUED: Final = "message dropped: queue full, expired or too large"
 NO_LONGER_LOGGED: Final = "message dropped: the log no longer has it"
 NOT_READ: Final = "queue held up: the log can't be read now"
 DROPS = (UNREAD, TOO_LARGE, NOT_QUEUED, NO_LONGER_LOGGED)
-"""What is counted when a message does not reach a subscriber."""
+"""The reasons by which messages that do not reach a subscriber are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ class Limits:
     retained_bytes: int = 64 << 20
     """Of all retained messages, their topics and index."""
     retained_messages_per_user: int = 50_000
-    """What a user's clients have retained here since the start."""
+    """The most messages that a user's clients have retained here since the start."""
     retained_bytes_per_user: int = 32 << 20
     retained_messages_per_gateway: int = 75_000
-    """What came into the tree by one gateway, this one or another."""
+    """The most that came into the tree by one gateway, this one or another."""
     retained_bytes_per_gateway: int = 48 << 20
     retained_tombstones: int = 100_000
     """Deleted topics that are remembered, so that no older message brings them back."""
@@ -110,7 +110,7 @@ class Limits:
     all_queues_bytes: int = 256 << 20
     """Of all sessions; a quarter of it again for places in the log."""
     spared_bytes: int = 128 << 20
-    """What waits for clients and is put by on the disk before the log lets it go."""
+    """The most that waits for clients and is put by on the disk before the log lets it go."""
     spared_bytes_per_user: int = 16 << 20
     """Of one user's clients; the oldest first. Beyond it what the log has let go is dropped."""
     held_bytes: int = 1 << 20
@@ -119,7 +119,7 @@ class Limits:
     write_buffer_bytes: int = 1 << 20
     """Written for a client that does not read; beyond it counts as held."""
     all_buffers_bytes: int = 128 << 20
-    """What all connections have written and held for clients, and read in part. The connections
+    """The most that all connections have written and held for clients, and read in part. Those
     with the most are closed beyond it."""
     uncommitted_bytes: int = 8 << 20
     """Published and not yet in the log; publishers are not read from beyond it."""

@@ -1,4 +1,4 @@
-"""What is due with time: silent clients, wills, the end of sessions, what limits on the whole say.
+"""Upkeep over time: silent clients, wills, the end of sessions, limits on the whole.
 
 Limits on what all clients hold together are looked at here and not where each byte is kept: an
 account that is a sweep old costs the data path nothing.

@@ -1,4 +1,4 @@
-"""Who may do what over CoAP, decided once before any resource is asked (row A8).
+"""Access over CoAP: who may do what, decided once before any resource is asked (row A8).
 
 Who somebody is has been proven by its session, its message or its address; what it may do the
 policy says. What is refused here is refused whatever a resource forgets to check.

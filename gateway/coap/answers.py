@@ -1,4 +1,4 @@
-"""Who answers a request: what is at hand, or a resource of aiocoap's in a task."""
+"""Answers to requests: by what is at hand, or by a resource of aiocoap's in a task."""
 
 from __future__ import annotations
 

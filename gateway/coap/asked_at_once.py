@@ -1,4 +1,4 @@
-"""What our own commands ask one gateway at once: it has room for that, whatever its limits are."""
+"""Requests of our own commands to one gateway at once: it has room for them at any limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may have a session over DTLS: holders of a pre-shared key, and of a certificate."""
+"""Credentials for DTLS sessions: a pre-shared key, and a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who comes to the CoAP port over DTLS, goes, or does not get in: in the log, and bounded.
+"""Log of peers that come to the CoAP port over DTLS, go, or do not get in: bounded.
 
 Who it was, from where and what was not taken: a device with an old certificate is found by that
 line. Each host has a few lines and all together have some; the rest is told as numbers. Those who

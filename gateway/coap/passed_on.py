@@ -1,4 +1,4 @@
-"""Which requests are passed on to who has the resource, who judges them there."""
+"""Requests that are passed on to who has the resource, who judges them there."""
 
 from __future__ import annotations
 

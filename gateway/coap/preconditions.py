@@ -1,4 +1,4 @@
-"""What a client asks of a resource before its request is carried out (RFC 7252, section 5.10.8)."""
+"""Preconditions of a request, before it is carried out (RFC 7252, section 5.10.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CoAP's peers were refused, in the log: one line a second, whatever they send."""
+"""Log of what CoAP's peers were refused: one line a second, whatever they send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the policy does not allow: counted, and one of each kind told a second in the log."""
+"""Requests that the policy does not allow: counted, and one of each kind a second in the log."""
 
 from __future__ import annotations
 

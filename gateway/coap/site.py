@@ -1,4 +1,4 @@
-"""What a gateway serves over CoAP: sensors, the Resource Directory, remote queries and status."""
+"""The CoAP site of a gateway: sensors, the Resource Directory, remote queries and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gateway publishes so that Home Assistant finds its sensors, and forgets those that went.
+"""Announcements of a gateway's sensors to Home Assistant, and removal of those that went.
 
 Each sensor has a retained message on ``<prefix>/<component>/<gateway>/<object>/config``; an empty
 one ends it. What is retained already says which sensors there were, so that one that went is

@@ -41,7 +41,7 @@ OWN_KEYS = frozenset(
     {"availability_topic", "command_topic", "device", "expire_after", "origin", "payload_off"}
     | {"payload_on", "qos", "state_off", "state_on", "state_topic", "unique_id", "value_template"}
 )
-"""What the gateway knows better than a configuration."""
+"""The keys that the gateway knows better than a configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +207,7 @@ _POSSIBLE: Mapping[tuple[bool, ValueKind], tuple[str, tuple[str, ...]]] = {
 }
 """The component of an actuator, or a sensor, of a kind; and those that its table may choose."""
 _LABELS: Mapping[ValueKind, str] = {"number": "v", "boolean": "vb", "text": "vs"}
-"""Where the value stands in SenML."""
+"""The label of the value in SenML, by kind."""
 
 
 def _shown(each: ConfiguredSensor, shown: Shown, component: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How those who publish learn that the log has what they published."""
+"""Commits: those who publish learn here that the log has what they published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the log raises."""
+"""Errors that the log raises."""
 
 from __future__ import annotations
 

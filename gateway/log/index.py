@@ -1,4 +1,4 @@
-"""What stands beside a sealed segment: which numbers it holds, so that a start need not read it."""
+"""Index beside a sealed segment: which numbers it holds, so that a start need not read it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class InnerStarts(NotedBatches):
         self._fd = -1
         self._file_bytes = 0
         self._is_torn = False
-        """Whether more than `_file_bytes` may stand in the file."""
+        """True if more than `_file_bytes` may stand in the file."""
         self._is_dirty = self._is_suspect = False
         self._writing = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""What a start learns of each segment that it finds."""
+"""Loading of segments: what a start learns of each that it finds."""
 
 from __future__ import annotations
 

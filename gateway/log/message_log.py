@@ -85,9 +85,9 @@ class MessageLog(ReadableLog):
         self.appends = 0
         self.appended_bytes = 0
         self.syncs = DurationHistogram()
-        """How long each `fdatasync` of a commit took."""
+        """The time that each `fdatasync` of a commit took."""
         self.failure = ""
-        """Why the last append failed; empty if it did not."""
+        """The reason why the last append failed; empty if it did not."""
         self.cut_bytes = 0
         """Bytes that the last start cut off: of a batch that a kill had not let it append."""
         self._segment_bytes = segment_bytes
@@ -98,7 +98,7 @@ class MessageLog(ReadableLog):
         self._synced_length = 0
         self._needed_from: int | None = None
         self._is_torn = False
-        """Whether a part of a refused frame may stand at the end of the newest segment."""
+        """True if a part of a refused frame may stand at the end of the newest segment."""
         self._sealing = Sealing(self._damage, now)
         self._trimmed = Trimmed(folder)
         self._syncing = threading.Lock()

@@ -1,4 +1,4 @@
-"""Where in a segment the numbers of a stream stand, so that a repair reads little of it.
+"""Pages of a segment: where the numbers of a stream stand, so that a repair reads little of it.
 
 A segment of small batches holds tens of thousands of them. Who is asked for a few messages that a
 neighbour missed a moment ago must not walk them all: many ask at once when the tree changes.

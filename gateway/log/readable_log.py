@@ -1,4 +1,4 @@
-"""What can be read of a log: its segments, in the order of positions or by numbers."""
+"""The readable part of a log: its segments, in the order of positions or by numbers."""
 
 from __future__ import annotations
 

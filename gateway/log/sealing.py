@@ -52,9 +52,9 @@ class Sealing:
         self._unsynced: deque[_Sealed] = deque()
         self._unindexed: deque[_Sealed] = deque()
         self.is_suspect = False
-        """Whether one of them has to be written again."""
+        """True if one of them has to be written again."""
         self._is_new = False
-        """Whether the folder on the disk may lack the newest segment's name."""
+        """True if the folder on the disk may lack the newest segment's name."""
         self._retry_at_s = 0.0
         self._refusal: OSError | None = None
 

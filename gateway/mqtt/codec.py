@@ -88,7 +88,7 @@ class _Row:
     flags: int = 0
     """Lower four bits of the first byte (table 2-2)."""
     statement: str = "MQTT-2.1.3-1"
-    """What other flags break."""
+    """The statement that other flags break."""
 
 
 def _no_body(*_: object) -> bytes:

@@ -23,7 +23,7 @@ from light_dataclasses import dataclass
 BRIDGE_BIT: Final = 0x80
 """Set in the protocol version by a broker that connects to another."""
 LINK_USER_PREFIX: Final = "$hedgerow/"
-"""How the user name of a gateway begins that opens a link; its tree's name follows."""
+"""The beginning of the user name of a gateway that opens a link; its tree's name follows."""
 
 _NAME: Final = b"MQTT"
 _LEVEL_AT_MOST: Final = 8  # behind the longest protocol name, that of MQTT 3.1

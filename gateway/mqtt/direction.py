@@ -1,4 +1,4 @@
-"""What only a server may send: `decode` reads both directions, so a server asks here.
+"""Direction of packets: `decode` reads what either side may send, so a server asks here.
 
 Whether a packet comes at the right moment (a CONNECT first and only once, an alias that was
 introduced, an acknowledgement for a message that was sent) is for the session to judge.

@@ -1,4 +1,4 @@
-"""What a packet that breaks the protocol raises, and how a peer's values are shown."""
+"""Errors of packets that break the protocol, and how a peer's values are shown."""
 
 from __future__ import annotations
 

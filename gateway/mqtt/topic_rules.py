@@ -1,4 +1,4 @@
-"""What a topic name and a topic filter may look like (MQTT 5.0, sections 4.7 and 4.8.2)."""
+"""Rules for topic names and topic filters (MQTT 5.0, sections 4.7 and 4.8.2)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.mqtt.primitives import MAX_FIELD_BYTES
 from gateway.mqtt.reason_codes import ReasonCode
 
 SHARE_PREFIX: Final = "$share/"
-"""What the filter of a shared subscription starts with [MQTT-4.8.2-1]."""
+"""The beginning of the filter of a shared subscription [MQTT-4.8.2-1]."""
 
 # Control characters may be refused (section 1.5.4). In topics they are: they forge lines in
 # logs and can't be told apart on a screen.

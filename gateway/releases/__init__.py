@@ -1,1 +1,1 @@
-"""Which release a Pi runs, and its way back: needs Python alone, and no release that works."""
+"""Releases of a Pi and the way back: needs Python alone, and no release that works."""

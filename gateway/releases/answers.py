@@ -1,4 +1,4 @@
-"""What a gateway's listeners are asked before its release may stay, and what is an answer: pure.
+"""Questions to a gateway's listeners before its release may stay, and what is an answer: pure.
 
 Written here anew and not with the gateway's own codecs: what is asked is a release of those, and
 one that misreads both ways alike would find itself well.

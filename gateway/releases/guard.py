@@ -22,9 +22,9 @@ from .folder import ReleaseFolder
 from .trial import ServiceEnds, Trial, TrialError
 
 LOOK_S = 2.0
-"""How often the service is looked at."""
+"""The interval between looks at the service."""
 KEEP_S = 10.0
-"""How much time a power cut may give back to a trial: a card is worn by what is written."""
+"""The most time that a power cut gives back to a trial: a card is worn by what is written."""
 
 
 class GuardedService(Protocol):

@@ -1,4 +1,4 @@
-"""Whether a gateway is as healthy as it was: what a release, or a whole system, is confirmed by.
+"""Health of a gateway compared with before: by it a release, or a whole system, is confirmed.
 
 Pure. A status is what `hedgerow status --json` prints of a gateway; empty if it did not answer.
 """

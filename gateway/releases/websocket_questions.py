@@ -1,4 +1,4 @@
-"""What a listener for MQTT over websockets is asked before its release may stay: pure.
+"""The question to a listener for MQTT over websockets before its release may stay: pure.
 
 A request for a websocket, and in it a CONNECT; see `gateway.releases.answers` on why it is written
 here anew.

@@ -20,13 +20,13 @@ from light_dataclasses import dataclass
 
 ADDRESS: Final = DriverParameter("address", "whole", "0x76, or 0x77 where SDO is high", 0x76)
 CHIP_ID: Final = 0x60
-"""What register 0xD0 of a BME280 says; a BMP280, which has no humidity, says 0x58 (5.4.1)."""
+"""The content of register 0xD0 of a BME280; a BMP280, without humidity, says 0x58 (5.4.1)."""
 _MEASURE: Final = (0xF2, 0b001, 0xF4, 0b001_001_01)
 """Each of the three once, and one measurement (5.4.3 and 5.4.5)."""
 _TAKES_S: Final = 0.01
 """9.3 ms at most (9.1)."""
 _SKIPPED: Final = (0x80000, 0x80000, 0x8000)
-"""What stands where nothing was measured (5.4.7 to 5.4.9)."""
+"""The values where nothing was measured (5.4.7 to 5.4.9)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,7 +59,7 @@ COMMON: Final = (
     HOME_ASSISTANT,
     ALERTS,
 )
-"""What the table of any sensor may say beside ``type``."""
+"""The keys that the table of any sensor may have beside ``type``."""
 DISK: Final = DriverParameter(
     "disk", "text", "a path on the file system whose use is read", "/", is_near=True
 )

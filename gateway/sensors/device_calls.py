@@ -28,7 +28,7 @@ WAITING_MAX: Final = 16
 """So many calls may wait for one device, beside the gateway's own."""
 WAITING_MAX_OF_ASKER: Final = 4
 OWN: Final = ""
-"""Who asks where it is the gateway itself."""
+"""The asker where it is the gateway itself."""
 
 DriverCall = Callable[[], Any]
 WhenOver = Callable[[BaseException | None], None]
@@ -68,7 +68,7 @@ class _Line:
         self.waiting = FairTurns[_Turn]()
         self.of_asker: Counter[str] = Counter()
         self.is_stuck = False
-        """Whether the call under way has not come back in time."""
+        """True if the call under way has not come back in time."""
         self.free = asyncio.Event()
         """That nothing is under way any more, and nobody waits."""
 

@@ -1,4 +1,4 @@
-"""What a device does beside being read and set (A7): handlers of methods, and child resources.
+"""Handlers of a device beside reading and setting (A7): its methods, and child resources.
 
 A sensor of a developer's own handles a method of CoAP by having the method's handler::
 
@@ -37,7 +37,7 @@ HANDLERS: Final[Mapping[str, str]] = {
     "PATCH": "handle_patch",
     "iPATCH": "handle_ipatch",
 }
-"""What a class has to have for a method, under the name that a policy has for it."""
+"""The function that a class must have for a method, under the policy's name of the method."""
 
 CHILDREN_MAX: Final = 64
 """Child resources of one sensor."""
@@ -166,7 +166,7 @@ class ResourceCall:
 
 
 Handled = ReplyBody | ResourceReply
-"""What a handler returns, at once or when it is awaited."""
+"""The result of a handler, at once or when it is awaited."""
 
 
 class DeviceResource:

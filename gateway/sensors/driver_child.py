@@ -1,4 +1,4 @@
-"""What a process does that calls drivers for another one, and is killed where they hang.
+"""A process that calls drivers for another one, and is killed where they hang.
 
     python -m gateway.sensors.driver_child < REQUEST > ANSWERS
 
@@ -33,7 +33,7 @@ from gateway.sensors.reading import as_reading, full_name
 from gateway.sensors.sensor import Sensor, SensorError
 
 FIRST_TO_GO: Final = "1000"
-"""Where memory is short the kernel ends this process, and not the gateway."""
+"""The score by which the kernel ends this process where memory is short, not the gateway."""
 
 CLOSE_S: Final = 2.0
 """So long a sensor that is only made has for giving back what it holds."""

@@ -1,4 +1,4 @@
-"""What the link of a device may say (RFC 6690, section 2), checked before others are told it."""
+"""Texts of a device's link (RFC 6690, section 2), checked before others are told them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RESERVED_ATTRIBUTES: Final = frozenset(
     {"ct", "domain", "group", "if", "obs", "rt", "unit"}
     | {"anchor", "base", "count", "d", "ep", "href", "lt", "page", "rel", "sz", "self"}
 )
-"""What the gateway sets, and what means something else in a look-up (RFC 9176, section 9.3)."""
+"""The attributes that the gateway sets, and those that look-ups read otherwise (RFC 9176, 9.3)."""
 
 _ATTRIBUTE = re.compile(r"[a-z][a-z0-9-]{0,31}")
 

@@ -185,7 +185,7 @@ class MqttActuator(MqttSensor, Actuator):
 
     interface = Actuator.interface
     command_topic = ""
-    """Where it is told."""
+    """The topic on which it is told its value."""
     _told: Value | None = None
 
     def write(self, value: Value) -> None:

@@ -1,4 +1,4 @@
-"""How a sensor's readings look on MQTT: their format, and whether the last one is retained."""
+"""Form of a sensor's readings on MQTT: their format, and whether the last one is retained."""
 
 from __future__ import annotations
 

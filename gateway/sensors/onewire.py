@@ -21,7 +21,7 @@ FOLDER: Final = "/sys/bus/w1/devices"
 FAMILIES: Final = ("10", "22", "28", "3b", "42")
 """Of thermometers: DS18S20, DS1822, DS18B20, DS1825 and MAX31850, DS28EA00."""
 AFTER_POWER_ON: Final = 85_000
-"""What a DS18B20 says before its first conversion, and at 85 degrees."""
+"""The reading of a DS18B20 before its first conversion, and at 85 degrees."""
 
 DEVICE: Final = DriverParameter(
     "device",

@@ -1,4 +1,4 @@
-"""What the table of a sensor may say: each key once, for the driver that reads it and for forms.
+"""Keys of a sensor's table: each stands once, for the driver that reads it and for forms.
 
 A driver declares its parameters beside the function that builds it (`declared.driver`), and reads
 its table by them (`SensorOptions.take`): what a form offers is what the driver takes.

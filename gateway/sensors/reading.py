@@ -1,4 +1,4 @@
-"""What a driver returned as a reading: its values by name, checked."""
+"""Readings that drivers return: values by name, checked."""
 
 from __future__ import annotations
 

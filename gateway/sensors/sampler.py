@@ -89,7 +89,7 @@ class Sampler:
         self._numbers: dict[str, int] = {}
         self._last: dict[str, Reading] = {}
         self._failing: dict[str, int] = {}
-        """How often in a row those failed that do."""
+        """The number of failures in a row, by sensor that fails."""
         self._waiting: set[Sensor] = set()
         """Those of which a reading is to be delivered that is not there yet."""
         self._reads = Reads(self._calls, self._has_read, wall_clock, clock)

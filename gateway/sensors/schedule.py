@@ -1,4 +1,4 @@
-"""When which sensor is due: one heap for all of a gateway's sensors, time passed in.
+"""Schedule of sensors: one heap for all of a gateway's, time passed in.
 
 A sensor that could not be read in time is not read twice to make up for it: the times that went
 by are skipped and counted, and it is due again at its next regular time (A10).

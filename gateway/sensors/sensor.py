@@ -1,4 +1,4 @@
-"""What a sensor or an actuator is (A7): a small class with a name, a unit and a ``read``.
+"""Base of sensors and actuators (A7): a small class with a name, a unit and a ``read``.
 
 A developer's own sensor is a subclass; the gateway adds the rest (CoAP resource, link in the
 Resource Directory, MQTT topic, domain and group attributes)::
@@ -110,14 +110,14 @@ class Sensor(DeviceResource):
     what is recorded is exact. 0 if it is not known."""
     interface = "core.s"
     kind: ValueKind = NUMBER
-    """What it reads and takes."""
+    """The kind of value that it reads and takes."""
     parts: Mapping[str, SensorPart] = {}
     """The values by name, where a ``read`` returns several; ``unit`` and ``kind`` are theirs."""
     size_bytes: int = 0
     """About how long its longest value is, if that may be more than a datagram takes: the link's
     ``sz``."""
     is_pushed: bool = False
-    """Whether its readings come by themselves (`hear`, or a task of its own that calls ``push``):
+    """True if its readings come by themselves (`hear`, or a task of its own that calls ``push``):
     then ``read`` is asked for the last one alone, and ``interval_s`` is how long one holds."""
     topics: tuple[str, ...] = ()
     """MQTT topics whose messages `hear` is given."""
@@ -126,7 +126,7 @@ class Sensor(DeviceResource):
     publish: Callable[[str, bytes], None]
     """Publishes a message; likewise."""
     is_quick: bool = False
-    """Whether ``read`` and ``write`` never wait for anything: then they need no thread."""
+    """True if ``read`` and ``write`` never wait for anything: then they need no thread."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Which sensors a gateway has: those of its configuration, and those added while it ran.
+"""Sensors of a gateway: those of its configuration, and those added while it ran.
 
 What was added stands in a file of the state folder. The configuration wins: an added sensor whose
 name it has is left out, and comes back when it has it no more.
@@ -80,7 +80,7 @@ class SensorStock:
         self._file = KeptFile(file, WITHOUT, is_durable=True)
         self._build = build
         self.plan = SensorPlan()
-        """What holds."""
+        """The plan that holds."""
 
     def configured(self, tables: Sequence[_Table]) -> SensorPlan:
         """A plan with the tables of a configuration.

@@ -1,4 +1,4 @@
-"""What a sensor reads and an actuator takes: a number, a text, a boolean or bytes.
+"""Values that a sensor reads and an actuator takes: a number, a text, a boolean or bytes.
 
 As text (text/plain) a number is in decimal, a boolean ``true`` or ``false``, and bytes are
 base64url without padding, as in SenML JSON (RFC 8428, section 5).
@@ -63,7 +63,7 @@ class Measured:
 
 
 Outcome = Value | Measured | Mapping[str, Value | Measured]
-"""What a ``read`` returns: one value, or several by their names."""
+"""The result of a ``read``: one value, or several by their names."""
 
 
 def checked(value: object) -> Value:

@@ -1,1 +1,1 @@
-"""What an operator starts: the command line, the demo, cards and provisioning."""
+"""Tools that an operator starts: the command line, the demo, cards and provisioning."""

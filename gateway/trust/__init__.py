@@ -1,1 +1,1 @@
-"""Who is who and may do what: keys, certificates, TLS, policy, and what each may use."""
+"""Trust: keys, certificates, TLS, policy, and the share that each user gets."""

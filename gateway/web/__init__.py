@@ -1,1 +1,1 @@
-"""What pages in a browser share: their components, log-in, sessions and rules for browsers."""
+"""Parts that pages in a browser share: components, log-in, sessions and rules for browsers."""

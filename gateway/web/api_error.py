@@ -1,4 +1,4 @@
-"""Why a request of a page's API is not answered as it wants."""
+"""The error of a page's API: a request is not answered as it wants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What browsers are told with every answer, and which of their requests are another site's. Pure.
+"""Headers for browsers with every answer, and refusal of another site's requests. Pure.
 
 A page of another site has its visitor's browser send what it likes. Three things refuse that: the
 browser says itself where a request comes from (``Sec-Fetch-Site``, ``Origin``), JSON is a form that

@@ -1,4 +1,4 @@
-"""Which machine a request names (RFC 9110, section 7.2).
+"""The machine that a request names (RFC 9110, section 7.2).
 
 A page of another site whose name was made to point here (DNS rebinding) names its own site.
 """

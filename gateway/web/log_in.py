@@ -1,4 +1,4 @@
-"""Who looks at a page in a browser: log-in with a user's password, and who is logged in."""
+"""Log-in to a page in a browser with a user's password, and who is logged in."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ USER_CHARACTERS_MAX: Final = 256
 PASSWORD_BYTES_MAX: Final = 1024
 
 LogIn = Literal["wrong", "later", "forbidden"]
-"""Why somebody is not logged in."""
+"""The reason why somebody is not logged in."""
 
 
 @dataclass(frozen=True, slots=True)

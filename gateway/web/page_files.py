@@ -1,4 +1,4 @@
-"""What a page consists of: files, and its modules as one script.
+"""Files of a page, and its modules as one script.
 
 A browser asks for one script in place of twenty modules, of which it learns only as it reads those
 that import them. The components that pages have in common stand here, in ``static``; a page's own

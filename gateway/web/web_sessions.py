@@ -1,4 +1,4 @@
-"""Who is logged in: a random token for each browser, held here as its hash. Pure."""
+"""Sessions of browsers: a random token for each, held here as its hash. Pure."""
 
 from __future__ import annotations
 

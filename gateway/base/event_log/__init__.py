@@ -1,1 +1,1 @@
-"""What happened, in lines that are bounded whatever others do."""
+"""Log of events, in lines that are bounded whatever others do."""

@@ -26,7 +26,7 @@ class CountedLines:
         self._log = log
         self._now = now
         self.counts: Counter[str] = Counter()
-        """How often, by kind."""
+        """The number of events, by kind."""
         self._lines = RateLimit(LINES_PER_S, at_once)
 
     def count(

@@ -15,10 +15,10 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.printable import said
 
 SET_ASIDE: Final = "set aside"
-"""What each kind begins with, as it is counted."""
+"""The beginning of each kind, as it is counted."""
 
 ALL: Final[Counter[str]] = Counter()
-"""What was set aside in this process by all of its parts, as its log tells of it: how often each
+"""Counts of what all parts of this process set aside, as its log tells of it: how often each
 could not be done."""
 
 

@@ -1,4 +1,4 @@
-"""What values of a configuration may be: each check gives a fault that names what is allowed."""
+"""Checks of a configuration's values: each gives a fault that names what is allowed."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import tomllib
 from typing import Any, Final
 
 _MARK: Final = 71_829
-"""What stands behind a key that is looked at, and behind no comment in it."""
+"""The value behind a key that is looked at, and behind no comment in it."""
 
 
 class WrittenKeyError(ValueError):

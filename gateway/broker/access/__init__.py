@@ -1,1 +1,1 @@
-"""Who may connect, and what they may publish, subscribe to and receive."""
+"""Access of clients: who may connect, and what they may publish, subscribe to and receive."""

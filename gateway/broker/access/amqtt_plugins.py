@@ -33,7 +33,7 @@ EVENT_LIMIT_S: Final = 10.0
 """So long a start or a stop waits for plugins that are told of it."""
 _NAMESPACE: Final = "amqtt.broker.plugins"
 _LOAD_ERRORS = (PluginError, PluginCoroError, PluginLoadError, PasswordFileError, TypeError)
-"""What amqtt raises for a plugin that it can't load."""
+"""The errors of amqtt for a plugin that it can't load."""
 
 _log = logging.getLogger(__name__)
 

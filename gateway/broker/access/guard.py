@@ -1,4 +1,4 @@
-"""Who may come in and use which topics: files, which are read again, and plugins together."""
+"""The guard of a broker: files, which are read again, and plugins decide together."""
 
 from __future__ import annotations
 

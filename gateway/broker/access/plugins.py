@@ -1,4 +1,4 @@
-"""What plugins are to the broker, whoever's they are; amqtt's are in `amqtt_plugins`.
+"""Plugins as the broker sees them, whoever's they are; amqtt's are in `amqtt_plugins`.
 
 amqtt is imported only where plugins are configured.
 """

@@ -1,1 +1,1 @@
-"""What outlives a crash: the journal in the log, checkpoints, and the way back."""
+"""Durable state of the broker: the journal in the log, checkpoints, and the way back."""

@@ -28,7 +28,7 @@ class ReadBatch:
     header: Header
     entries: list[Entry] | None = None
     came_us: int | None = None
-    """When it came, on the lasting clock; None if nothing tells yet."""
+    """The time when it came, on the lasting clock; None if nothing tells yet."""
 
 
 @dataclass(slots=True)
@@ -54,7 +54,7 @@ class BatchesAgain:
         self._position = 0
         self._begin_us: int | None = None
         self._ahead: dict[Epoch, Intervals] | None = None
-        """What stands in the part of the history that is read; None if nobody asked yet."""
+        """The numbers in the part of the history that is read; None if nobody asked yet."""
         self._history = history
         self._lacking = lacking
         self._strange = strange

@@ -1,4 +1,4 @@
-"""What has happened since the last checkpoint that only the next one tells."""
+"""Changes since the last checkpoint that only the next one tells."""
 
 from __future__ import annotations
 

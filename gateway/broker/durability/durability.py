@@ -1,4 +1,4 @@
-"""What the broker tells of its sessions so that they may outlive it.
+"""The port by which the broker tells of its sessions, so that they may outlive it.
 
 Here nothing is kept: this is a broker that forgets at its end. `durable` is one that does not.
 """

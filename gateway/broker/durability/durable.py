@@ -81,12 +81,12 @@ class Durable(Durability):
         self._safe = 0
         self._held: deque[tuple[int, Channel, bytes]] = deque()
         self._failure: OSError | None = None
-        """Why the log did not take the last frame."""
+        """The reason why the log did not take the last frame."""
         self._retry_at_s = 0.0
         self._told_early: tuple[int, OSError | None] | None = None
         self._wall_ahead_s = 0.0
         self._marked = (0.0, 0)
-        """When on the loop's clock, and about where in the log; less than 0 if not yet there."""
+        """The mark's time on the loop's clock and its place in the log, below 0 if unknown."""
 
     def reads_too(self, spared: Store) -> None:
         """Queues read from there what the log has let go."""

@@ -1,4 +1,4 @@
-"""What sessions had left of shared subscriptions, and nobody had gone on with when a life ended."""
+"""Estates after a start: what sessions left of shared subscriptions, and nobody had taken on."""
 
 from __future__ import annotations
 

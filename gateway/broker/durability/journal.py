@@ -1,4 +1,4 @@
-"""What the broker must remember beside its messages: journal frames among the batches of the log.
+"""Journal frames: what the broker must remember beside its messages, among the log's batches.
 
 The log is the one history of a broker. Its batches tell what was accepted; journal frames between
 them tell what became of it: sessions that opened and ended, subscriptions, which message left
@@ -103,7 +103,7 @@ class Operation(enum.IntEnum):
 _pack: Final = msgspec.msgpack.Encoder().encode
 
 _ANSWERED: Final = frozenset((Operation.PUBREC, Operation.RELEASED))
-"""What the client is told of: PUBREL and PUBCOMP stand on them."""
+"""The operations that the client is told of: PUBREL and PUBCOMP stand on them."""
 
 
 class SessionRecord:

@@ -1,4 +1,4 @@
-"""Who has had a message that the log has lost, or that comes back to it.
+"""Receivers of messages that the log has lost, or that come back to it.
 
 What is stated here and nowhere else is the one rule of who has had a message, for a message that a
 neighbour brings and for a start that reads the log alike. Whose message it is, and whether this

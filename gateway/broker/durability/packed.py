@@ -1,4 +1,4 @@
-"""What stands packed in a column of the checkpoints' file.
+"""Packed values of columns in the checkpoints' file.
 
 Each function raises ValueError, TypeError or an error of msgpack for what it can't be.
 """

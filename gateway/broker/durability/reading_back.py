@@ -26,7 +26,7 @@ PIECE_BYTES: Final = 64 << 10
 NUMBERS_MAX: Final = 1_024
 AWAITED_S: Final = 30.0
 AGAIN_S: Final = 600.0
-"""What the log has lost is waited for so long since it was missed, and again after so long."""
+"""A message that the log has lost is waited for so long since it was missed, and again after it."""
 UNREADABLE: Final = "messages that wait in the log can't be read now; they keep their places"
 
 _log = logging.getLogger(__name__)
@@ -51,10 +51,10 @@ class ReadingBack:
         self._history = history
         self._now = now
         self._numbers = 64
-        """How many were about `PIECE_BYTES` last."""
+        """The count of messages that were about `PIECE_BYTES` last."""
         self._failures = CountedLines(_log, now)
         self._missed: dict[Epoch, dict[tuple[int, int], float]] = {}
-        """When each range that the log lacks was first missed, by stream."""
+        """The time when each range that the log lacks was first missed, by stream."""
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
         """Read some of what waits: see `sessions.logged`."""

@@ -1,4 +1,4 @@
-"""What a start found."""
+"""Findings of a start."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Recovery:
         self._changes = Changes()
         self._wills = WillsAgain((), self._changes)
         self._expected: dict[int, tuple[Session, int]] = {}
-        """Who published which number of the batch to come, and under which identifier."""
+        """The publisher of each number of the batch to come, and the packet identifier."""
         self._publishers: dict[Ref, Session] = {}
         self._delivery = ReplayedDelivery(parts.groups)
         self._sessions = SessionsAgain(
@@ -73,7 +73,7 @@ class Recovery:
         )
         self._odd = self._had_before = self._left_out = 0
         self._read_at_us: int | None = None
-        """When the journal frame was written that is being read."""
+        """The time when the journal frame was written that is being read."""
 
     @property
     def estates(self) -> list[Estate]:
@@ -232,7 +232,7 @@ class Recovery:
     _life: int = 0
     """The life of this gateway in which it was written that is being read; 0 if not known."""
     _numbered: int = 0
-    """How far messages were numbered in that life when the last frame was written."""
+    """The last number in that life when the last frame was written."""
 
     def _frame(self, frame: bytes, header: Header) -> None:
         try:

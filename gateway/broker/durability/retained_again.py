@@ -1,4 +1,4 @@
-"""What a checkpoint and the journal say of retained messages, as it is after a restart.
+"""Retained messages after a restart, as a checkpoint and the journal tell of them.
 
 A message's own time goes on over a restart, by the lasting clock.
 """

@@ -1,4 +1,4 @@
-"""What a checkpoint holds: the broker's durable state as plain values.
+"""Content of a checkpoint: the broker's durable state as plain values.
 
 The event loop makes it and recovery reads it; `store` knows how it looks in SQLite.
 """

@@ -20,7 +20,7 @@ from tree_handler.batch import Entry, Epoch
 from tree_handler.intervals import Intervals
 
 _ROW_BYTES: Final = 64
-"""What a message costs beside topic, payload and properties, about."""
+"""The size of a message beside topic, payload and properties, about."""
 
 _log = logging.getLogger(__name__)
 

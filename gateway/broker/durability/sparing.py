@@ -95,7 +95,7 @@ class Sparing:
         self._history = history
         self._limits = limits
         self._ahead: dict[Session, tuple[int, int, list[Places]]] = {}
-        """What waited for sessions when `prepare` looked."""
+        """The places that waited for sessions when `prepare` looked."""
 
     async def prepare(self, *, has_any: bool) -> None:
         """Find out ahead, over many turns, who waits for what; see `look`."""

@@ -87,7 +87,7 @@ SELECT retained.topic, retained.message,
     length(message.topic) + length(message.payload) + length(message.properties)
 FROM retained LEFT JOIN message ON message.id = retained.message ORDER BY retained.message DESC
 """
-"""What is retained, the latest first, and about how many bytes it has: no more than in memory."""
+"""The retained messages, the latest first, with the bytes of each: no more than in memory."""
 
 NEEDED: Final = """\
 SELECT * FROM message WHERE id IN (SELECT message FROM delivery WHERE message IS NOT NULL)
@@ -96,11 +96,11 @@ SELECT * FROM message WHERE id IN (SELECT message FROM delivery WHERE message IS
 """The messages of deliveries, and those that are retained from a number on."""
 
 UNMARKED: Final = "DELETE FROM marked WHERE session NOT IN (SELECT number FROM session)"
-"""What is left of sessions that ended while a release ran that knows no marks."""
+"""Removes what sessions left that ended while a release ran that knows no marks."""
 
 SWEEP: Final = """
 DELETE FROM message WHERE id NOT IN (
     SELECT message FROM delivery WHERE message IS NOT NULL UNION SELECT message FROM retained
 )
 """
-"""What nothing refers to any more: most often because it was acknowledged."""
+"""Removes what nothing refers to any more: most often because it was acknowledged."""

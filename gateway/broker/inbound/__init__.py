@@ -1,1 +1,1 @@
-"""What comes in: from the bytes of a client to what the log is handed."""
+"""The way in: from the bytes of a client to what the log is handed."""

@@ -1,4 +1,4 @@
-"""What a turn of the event loop accepted: into the log together, and only then acknowledged.
+"""Acceptance of a turn's messages: into the log together, and only then acknowledged.
 
 A QoS 1, 2 or retained message is delivered and acknowledged from the callback of the commit
 that took it, in the order of arrival; a QoS 0 message has been delivered already and is handed
@@ -57,7 +57,7 @@ class _Commit:
         self.size_bytes = size_bytes
         self.since_s = since_s
         self.is_told = False
-        """Whether the log has answered."""
+        """True once the log has answered."""
 
 
 class Acceptance:
@@ -96,10 +96,10 @@ class Acceptance:
         self._now = now
         self.delays = AcknowledgementDelays()
         self._since_s = 0.0
-        """When the first of `_accepted` came; 0 if nobody wants to know."""
+        """The time when the first of `_accepted` came; 0 if nobody wants to know."""
         self._accepted: list[Accepted] = []
         self._rows: list[Row] = []
-        """What the log gets: a row for each message of `_accepted`."""
+        """The rows for the log: one for each message of `_accepted`."""
         self._unlogged: list[Row] = []
         """QoS 0 messages for the tree."""
         self._gathers_unlogged = tree.carries_unlogged

@@ -37,7 +37,7 @@ from gateway.mqtt import (
 
 CLIENT_ID_BYTES_MAX: Final = 1_024
 BRIDGE_ROLE: Final = "bridge"
-"""What a certificate must say that a bridge shows."""
+"""The role that the certificate of a bridge must have."""
 _NO_ROOM: Final = "no room to keep the session"
 _NOTIFICATIONS: Final = "$SYS/broker/connection/"
 """Below it Mosquitto's bridges say how their own connection is."""

@@ -1,4 +1,4 @@
-"""What other gateways accepted comes to local subscribers: a batch at a time, topic by topic.
+"""Arrival of other gateways' messages at local subscribers: a batch at a time, topic by topic.
 
 Messages that follow each other on a topic and are plain (not retained, without properties) share
 their route, and QoS 0 ones their packet's head.

@@ -1,4 +1,4 @@
-"""What was decided on the topics that one connection publishes to, so that it is asked once."""
+"""Decisions on the topics that one connection publishes to, kept so that each is asked once."""
 
 from __future__ import annotations
 

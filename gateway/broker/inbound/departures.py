@@ -1,4 +1,4 @@
-"""How clients leave: at their own wish, or because the broker ends their connection."""
+"""Departures of clients: at their own wish, or because the broker ends their connection."""
 
 from __future__ import annotations
 

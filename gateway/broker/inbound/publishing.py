@@ -1,4 +1,4 @@
-"""Whether a PUBLISH may pass, and where it goes then. This is the one place that decides it.
+"""Judgement of a PUBLISH: this is the one place that decides whether it passes, and where to.
 
 A QoS 0 message is delivered at once and handed to the tree; the very bytes that came are what
 clients of the same protocol version are sent. QoS 1, 2 and retained messages wait for the log

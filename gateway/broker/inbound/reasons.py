@@ -1,4 +1,4 @@
-"""What a 5.0 client is told of why it is refused or disconnected."""
+"""Reasons that a 5.0 client is given for a refusal or a disconnection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each packet of an accepted client means, and who deals with it.
+"""Dispatch of each packet of an accepted client to the part that deals with it.
 
 The exchange of a QoS 1 or 2 message towards the client stands in `sessions.in_flight`, that of one
 from the client in `publisher`.

@@ -1,1 +1,1 @@
-"""How clients come in: TCP, TLS and websockets, up to the first packet."""
+"""Listeners for clients: TCP, TLS and websockets, up to the first packet."""

@@ -1,4 +1,4 @@
-"""Where the broker listens, and what stands between a socket and a `Connection`.
+"""One listener of the broker, and what stands between a socket and a `Connection`.
 
 Plain TCP is the connection's own transport; TLS and websockets come between. Each connection
 counts, and its time to be accepted runs, from the first byte on: a client that draws out a

@@ -60,7 +60,7 @@ class WebSocket(asyncio.Protocol):
         self._is_paused = False
         self.reading = PacedReading(self._receive, self._turn_ends)
         self._payloads: list[bytes] = []
-        """What the frames of this turn carry."""
+        """The payloads of this turn's frames."""
 
     # -- the transport's calls -----------------------------------------------------------------
 

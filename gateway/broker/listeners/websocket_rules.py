@@ -1,4 +1,4 @@
-"""Which requests for a websocket a broker grants; known also where there are no websockets."""
+"""Rules for requests of a websocket that a broker grants; known also where there are none."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What goes out: from a message to the bytes that a receiver is sent."""
+"""The way out: from a message to the bytes that a receiver is sent."""

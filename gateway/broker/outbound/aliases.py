@@ -8,7 +8,7 @@ from gateway.mqtt import body_at, encode_length, publish_head
 from gateway.mqtt.primitives import read_length
 
 BYTES_MAX: Final = 16 << 10
-"""What the topics with an alias may be long in all, towards one client."""
+"""The longest that the topics with an alias may be in all, towards one client."""
 _TOPIC_ALIAS: Final = b"\x23"
 
 

@@ -43,9 +43,9 @@ _NO_PROPERTIES: dict[int, Any] = {}
 _UNSAID: Final[tuple[str, Holders]] = ("", ())
 
 OVERHEAD_BYTES: Final = 200
-"""What a queued message costs besides its topic, payload and properties, about."""
+"""The memory of a queued message besides its topic, payload and properties, about."""
 PROPERTY_BYTES: Final = 150
-"""What a property costs besides its text."""
+"""The memory of a property besides its text."""
 
 
 class Message:

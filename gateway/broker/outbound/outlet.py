@@ -1,4 +1,4 @@
-"""What becomes of a message once it may be given out: it is retained, then delivered."""
+"""The outlet of messages that may be given out: each is retained, then delivered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a topic's messages go: the subscriptions that match, made ready for the hot loop.
+"""Routes of topics: the subscriptions that match, made ready for the hot loop.
 
 A route is made once for a topic and kept until a change of subscriptions or connections touches
 the topic. Most receivers want nothing special and stand in plain lists by protocol version; the

@@ -1,4 +1,4 @@
-"""What stands on a socket until a proxy has said from where the connection came.
+"""The layer on a socket until a proxy has said from where the connection came.
 
 A connection of an address that is named as a proxy's must begin with a header, within `HEADER_S`;
 then what serves the listener takes over, over a transport that tells the client's address as its

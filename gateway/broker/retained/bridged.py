@@ -1,4 +1,4 @@
-"""What bridges of other brokers had retained: a new subscription of theirs must not echo it."""
+"""Retained messages of bridged brokers: a new subscription of theirs must not echo them."""
 
 from __future__ import annotations
 

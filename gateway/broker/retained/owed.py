@@ -1,4 +1,4 @@
-"""What is retained for a SUBSCRIBE that was answered, and has not all been sent.
+"""The retained messages of a SUBSCRIBE that was answered, as long as not all have been sent.
 
 A client that was told that it is subscribed is due what is retained, however often its connection
 or the gateway fails meanwhile. So a session that lasts keeps what it is owed, from the first turn

@@ -1,4 +1,4 @@
-"""Which sessions are owed what is retained."""
+"""Sessions that are owed retained messages."""
 
 from __future__ import annotations
 

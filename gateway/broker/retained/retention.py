@@ -1,4 +1,4 @@
-"""Which message is retained on each topic, decided by versions as on every other gateway.
+"""Retention of one message on each topic, decided by versions as on every other gateway.
 
 A message that a client publishes with RETAIN is given a stamp where it is accepted, and carries it
 in its batch; with the origin that is its version (`tree_handler.retained.hybrid_clock`). The newest
@@ -79,9 +79,9 @@ class Retention:
         most, most_bytes = limits.retained_messages_per_gateway, limits.retained_bytes_per_gateway
         self.by_gateways = OriginTopics(most, most_bytes)
         self._put_off: dict[str, RetainedVersion] = {}
-        """What a neighbour told that subscribers were not given."""
+        """The versions that a neighbour told and subscribers were not given."""
         self._given: dict[RetainedVersion, None] = {}
-        """What subscribers were given that is not retained, though it says so."""
+        """The versions that subscribers were given as retained and that are not."""
 
     def __len__(self) -> int:
         """Topics with a retained message; statistics are not counted."""

@@ -1,1 +1,1 @@
-"""What a client leaves behind when its connection goes: subscriptions, messages, wills."""
+"""Sessions: what a client leaves when its connection goes: subscriptions, messages, wills."""

@@ -1,4 +1,4 @@
-"""What waits for one client: a few messages in memory, and behind them places in the log.
+"""The backlog of one client: a few messages in memory, and behind them places in the log.
 
 The log has every message of QoS 1 and 2, so a session whose client is away keeps where its
 messages stand there, as a consumer of a log does, and reads them when the client does. Memory does
@@ -77,7 +77,7 @@ class Backlog:
         self._budget = budget
         self._log = log
         self._ready: deque[QueuedDelivery] = deque()
-        """What was read from the log, before all else."""
+        """The messages that were read from the log, before all else."""
         self._items: deque[QueuedDelivery | Places] = deque()
         self._pause: GrowingPause | None = None
         self.count = self.taken = self.size_bytes = self.places_bytes = self.dropped = 0

@@ -1,4 +1,4 @@
-"""What sessions that have ended left of shared subscriptions, until others have gone on with it."""
+"""Estates: what ended sessions left of shared subscriptions, until others have gone on with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BYTES_MAX: Final = 32 << 20
 SHARE: Final = 4
 """Of them one user's sessions may take one part in so many."""
 OVERHEAD_BYTES: Final = 500
-"""What one counts for besides what waited."""
+"""The size of an estate besides what waited."""
 
 
 @dataclass(frozen=True, slots=True)

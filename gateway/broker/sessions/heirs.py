@@ -1,4 +1,4 @@
-"""Who goes on with what a member of a shared subscription left, and how it gets it."""
+"""Heirs: members that go on with what another member of a shared subscription left."""
 
 from __future__ import annotations
 

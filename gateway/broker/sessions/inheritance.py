@@ -1,4 +1,4 @@
-"""Who has part in which shared subscription, and who goes on with what a member leaves (4.8.2).
+"""Members of shared subscriptions, and who goes on with what one of them leaves (4.8.2).
 
 A message that a member was not sent, or of QoS 1 and has not acknowledged, goes to another member
 when its session ends. One of QoS 2 that was sent does not: the member may have had it, and nobody
@@ -94,9 +94,9 @@ class Inheritance:
         """Messages, and bytes of them, that may go to other gateways in this turn."""
         self._left = Estates()
         self._heirs: dict[int, Heir] = {}
-        """Who goes on with it, by the mark of the group."""
+        """The heir of each group, by its mark."""
         self._going: list[tuple[Message, SharedGroup, int]] = []
-        """What goes to other gateways, of which group, and how often it was handed on by then."""
+        """The messages for other gateways: of which group, and how often handed on by then."""
         self._leaving: deque[tuple[int, Message, SharedGroup, int]] = deque()
         """The same once the journal has it, with the number of that frame."""
         self._turn = 0

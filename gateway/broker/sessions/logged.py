@@ -10,7 +10,7 @@ from tree_handler.batch import Epoch, Ref
 
 AT_ONCE: Final = 1_024
 STREAMS_AT_ONCE: Final = 16
-"""What is read for one session before the next may be."""
+"""The most streams that are read for one session before the next may be."""
 
 
 class Logged(Protocol):

@@ -1,4 +1,4 @@
-"""Where messages stand in the log that wait for one client, in few bytes.
+"""Places in the log of messages that wait for one client, in few bytes.
 
 Messages of one stream that follow each other and are delivered alike are a run, however many they
 are. Runs differ in whatever a subscription or a publisher may vary: stream, flags, subscription
@@ -22,7 +22,7 @@ from tree_handler.intervals import Intervals
 NEVER: Final = 0
 SINCE: Final = 1
 AT: Final = 2
-"""How a run's messages expire: not at all, so long after a moment as each says, or at a moment."""
+"""The ways a run's messages expire: not, so long after a moment as each says, or at a moment."""
 
 SLACK_MS: Final = 100
 """Messages that came within it count as of the first: they expire so much early at most."""
@@ -154,7 +154,7 @@ class Places:
         self._packed = bytearray()
         """Those behind it."""
         self._at = 0
-        """Where the first of them starts."""
+        """The index of the first of them."""
         self._last: WaitingRun | None = None
         """The last run, which may still grow."""
         self._reading = _Differences()

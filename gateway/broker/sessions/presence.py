@@ -1,4 +1,4 @@
-"""Who is there of shared subscriptions, as other gateways are told."""
+"""Presence of members of shared subscriptions, as other gateways are told."""
 
 from __future__ import annotations
 

@@ -67,9 +67,9 @@ class Session:
         self.ends_at_s: float | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.will: Will | None = None
-        """What is published unless the client says DISCONNECT."""
+        """The message that is published unless the client says DISCONNECT."""
         self.will_at_s: float | None = None
-        """When, on the loop's clock, unless the client comes back; None while it is there."""
+        """The time of its publication, on the loop's clock; None while the client is there."""
         self.no_local = False
         self.owed: RetainedBacklog | None = None
 

@@ -1,4 +1,4 @@
-"""What a client asked for with a filter."""
+"""A subscription: a filter, and what a client asked for with it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What has passed through the broker, and how it is told."""
+"""Statistics of what has passed through the broker, and how they are told."""

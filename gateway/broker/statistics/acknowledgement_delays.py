@@ -1,4 +1,4 @@
-"""How long clients wait for acknowledgements: measured while somebody asks, and else not at all."""
+"""Delays of acknowledgements: measured while somebody asks, and else not at all."""
 
 from __future__ import annotations
 

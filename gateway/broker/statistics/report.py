@@ -1,4 +1,4 @@
-"""How much there is of what, and how much has passed: what ``$SYS`` and the metrics tell."""
+"""Report of what the broker holds and has passed on: ``$SYS`` and the metrics tell it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has passed through the broker since it started.
+"""Traffic through the broker since it started.
 
 Plain integers. What a read or a write holds is counted whole, and what is rarer than a PUBLISH by
 itself, so that PUBLISH packets are what is left.

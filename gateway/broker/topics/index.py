@@ -1,4 +1,4 @@
-"""Which of many topics a filter matches, without looking at each.
+"""Index of topics: finds those that a filter matches without looking at each.
 
 The reverse of a subscription tree. For each (position, level) it keeps the set of topics that
 have that level there; a filter's answer is the intersection of the sets of its literal levels,

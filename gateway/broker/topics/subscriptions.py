@@ -1,4 +1,4 @@
-"""Who subscribed to what."""
+"""Subscriptions of clients, and how many there are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NODE_BYTES: Final = 368
 """A node with its level. Measured, CPython 3.11, 64 bits, as are the next."""
 _SUBSCRIPTION_BYTES: Final = 300
 _GROUP_BYTES: Final = 600
-"""What a shared subscription adds, if each is alone in its group."""
+"""The memory that a shared subscription adds, if each is alone in its group."""
 
 
 def bytes_max(topic_filter: str) -> int:
@@ -48,7 +48,7 @@ class SubscriptionTree(Generic[S, V]):
         self._count = 0
         self._text = 0
         self.shared_count = 0
-        """How many of the subscriptions are shared."""
+        """The number of shared subscriptions."""
 
     def __len__(self) -> int:
         """Return how many subscriptions there are."""

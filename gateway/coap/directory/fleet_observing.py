@@ -1,4 +1,4 @@
-"""Who observes look-ups in the directories of others: the shell around `ObservedLookUp`.
+"""Observers of look-ups in the directories of others: the shell around `ObservedLookUp`.
 
 Those who observe the same, with the same name and roles, share its subscriptions.
 """
@@ -37,7 +37,7 @@ OBSERVERS_MAX: Final = 256
 PAUSE_S: Final = 1.0
 """Changes within this time are told together."""
 RETRY_S: Final = 15.0
-"""How soon a gateway that was silent is subscribed at again, if it is in reach."""
+"""The time before a gateway that was silent is subscribed at again, if it is in reach."""
 
 SubscribeToLookups = Callable[[MemberRecord, ResourceRequest, OnReply], Callable[[], None]]
 """Has a gateway, this one included, tell of changes, in later turns; what it returns ends it."""

@@ -17,7 +17,7 @@ from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
 
 LAST_WRITE_S = 10.0
-"""What is left is written within this time, or is not."""
+"""The time within which what is left is written, or is not."""
 SWEEP_S = 10.0
 """Longest pause between two looks at what has expired; look-ups do not depend on it."""
 

@@ -1,4 +1,4 @@
-"""What gateways answered to look-ups lately: for the next who asks, and for when one is silent."""
+"""Recent answers of gateways to look-ups: for the next who asks, and for when one is silent."""
 
 from __future__ import annotations
 

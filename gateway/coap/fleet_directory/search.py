@@ -92,7 +92,7 @@ class DirectorySearch:
         self._waiting: dict[str, _AskedGateway] = {}
         self._more: deque[DirectoryQuestion] = deque()
         self._came: dict[int, list[str]] = {}
-        """What was found out of turn, by place among the targets."""
+        """The links that were found out of turn, by place among the targets."""
         self._settled = 0
         """Of so many targets, from the first one on, all is known."""
         self._links = 0

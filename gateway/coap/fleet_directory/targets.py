@@ -1,4 +1,4 @@
-"""Whose directories a look-up is about, and what each of them is asked."""
+"""Targets of a look-up: whose directories it is about, and what each of them is asked."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from gateway.coap.access import CoapAccess
 from gateway.coap.operations.status import JSON
 
 PATH: Final = ("alerts",)
-"""Where to add `AlertsResource` to a site."""
+"""The path of `AlertsResource` on a site."""
 
 
 class AlertBoard(Protocol):

@@ -25,7 +25,7 @@ from gateway.broker.client_roll import PAGE, ClientRoll
 from gateway.coap.operations.status import JSON
 
 PATH = ("clients",)
-"""Where to add `ClientsResource` to a site."""
+"""The path of `ClientsResource` on a site."""
 BY_TRAFFIC: Final = "traffic"
 BUSIEST: Final = 20
 """So many are told unless ``count`` says otherwise."""

@@ -10,7 +10,7 @@ from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
 PATH = ("drain",)
-"""Where to add `DrainResource` to a site."""
+"""The path of `DrainResource` on a site."""
 
 
 class DrainResource(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped

@@ -29,7 +29,7 @@ from tree_handler.members.hierarchy import Membership
 CBOR: Final = 60
 """Content-format application/cbor (RFC 8949, section 9.5)."""
 PATH: Final = ("hierarchy",)
-"""Where to add `HierarchyResource` to a site."""
+"""The path of `HierarchyResource` on a site."""
 SUBSTITUTES: Final = 3
 """So many are named of each gateway."""
 PAUSE_S: Final = 0.2

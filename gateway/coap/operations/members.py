@@ -19,7 +19,7 @@ from gateway.coap.operations.status import JSON
 from gateway.node.members.roll import MemberRoll, PresentMemberError
 
 PATH = ("members",)
-"""Where to add `MembersResource` to a site."""
+"""The path of `MembersResource` on a site."""
 
 
 class MembersResource(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped

@@ -22,9 +22,9 @@ from gateway.coap.at_hand import RespondAtHand
 JSON: Final = 50
 """Content-format application/json (RFC 7252, table 9)."""
 PATH: Final = ("status",)
-"""Where to add `StatusResource` to a site."""
+"""The path of `StatusResource` on a site."""
 PUBLIC: Final = ("id", "version", "up_s")
-"""What strangers are told."""
+"""The fields that strangers are told."""
 KEPT_S: Final = 1.0
 """So long that is told without being looked at again."""
 

@@ -1,4 +1,4 @@
-"""What OSCORE contexts are made of, from a file (RFC 8613, section 3.2).
+"""Keys of OSCORE contexts, from a file (RFC 8613, section 3.2).
 
 TOML, a table for each device; all values but names are hexadecimal:
 
@@ -24,7 +24,7 @@ from light_dataclasses import dataclass
 
 SECRET_BYTES_MIN = 16
 ID_BYTES_MAX = 7
-"""What AES-CCM-16-64-128 leaves room for in its nonce (section 3.3)."""
+"""The room for an id in the nonce of AES-CCM-16-64-128 (section 3.3)."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _FIELDS = ("master_secret", "master_salt", "sender_id", "recipient_id", "id_context")
 

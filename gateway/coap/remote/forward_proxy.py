@@ -1,4 +1,4 @@
-"""Who is to answer a request that names somebody: a forward proxy to the fleet's own gateways.
+"""Forward proxy to the fleet's own gateways: who is to answer a request that names somebody.
 
 A request with Proxy-Uri or Proxy-Scheme is passed on to the gateway whose id is the host (RFC 7252,
 section 5.7.2), and one whose Uri-Host is another gateway's id to that one, too. Nothing else is

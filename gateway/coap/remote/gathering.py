@@ -34,7 +34,7 @@ GATHER_S: Final = 10.0
 GROWTH_S: Final = 0.5
 """So often at most an answer that grows is told."""
 GROWN_BYTES: Final = 1_024
-"""What is longer is told when it is whole: a client would ask anew for each of its blocks."""
+"""A longer answer is told when it is whole: a client would ask anew for each of its blocks."""
 
 AskOne = Callable[
     [MemberRecord, ResourceRequest, CoapPeer, OnReply],

@@ -1,4 +1,4 @@
-"""What many gateways answered to one request, in one body: SenML (RFC 8428) or a list in CBOR.
+"""One body of many gateways' answers to a request: SenML (RFC 8428) or a list in CBOR.
 
 In SenML each gateway has a record ``<gateway>/.status`` with its response code as text, and then
 the records of its answer, if that is SenML; else one record with its body, as text or as data. All

@@ -58,7 +58,7 @@ class NotedNames:
         self.earlier = frozenset(found[-MAX_RECORDS:])
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self._is_whole = False
-        """Whether the file ends behind a whole record of this life's."""
+        """True if the file ends behind a whole record of this life's."""
         self._count = 0
         self._gathered: list[tuple[bytes, AfterNote]] = []
         self._counting: Callable[[], Collection[bytes]] = frozenset

@@ -1,4 +1,4 @@
-"""What requests to other gateways are served with."""
+"""Parts that requests to other gateways are served with."""
 
 from __future__ import annotations
 

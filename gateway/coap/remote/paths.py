@@ -1,4 +1,4 @@
-"""What a request to ``/q/<domain>/<group>/<gateway>/<path...>`` asks for, and of whom.
+"""Paths of requests to other gateways: ``/q/<domain>/<group>/<gateway>/<path...>``.
 
 ``-`` stands for no domain or no group, ``+`` for any name and ``*`` for any name or none.
 """

@@ -1,4 +1,4 @@
-"""What comes of a request to another gateway, as whoever asked it is told."""
+"""Reply to a request to another gateway, as whoever asked it is told."""
 
 from __future__ import annotations
 

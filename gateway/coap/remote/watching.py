@@ -1,4 +1,4 @@
-"""Who observes resources of other gateways here: the shell around `tree_handler.remote.watches`."""
+"""Observers here of other gateways' resources: the shell around `tree_handler.remote.watches`."""
 
 from __future__ import annotations
 

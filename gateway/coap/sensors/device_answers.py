@@ -1,4 +1,4 @@
-"""What devices handle themselves (A7), over CoAP: ``/sensors/NAME``, and ``/sensors/NAME/CHILD``.
+"""Requests that devices handle (A7), over CoAP: ``/sensors/NAME``, and ``/sensors/NAME/CHILD``.
 
 Methods that a class has a handler for, and all of its child resources, are answered here; GET and
 PUT of a sensor without one are readings and writes, and DELETE of a sensor that was added removes
@@ -40,14 +40,14 @@ from gateway.sensors.sensor import Sensor
 from gateway.trust.policy.action import READS
 
 _OBSERVERS: Final = "observers of "
-"""Who asks a device for what observers are told."""
+"""The asker of a device's state for observers, before the device's name."""
 SEGMENTS_MAX: Final = 32
 """Of a path that is looked at; no name has more."""
 LISTED_SOON_S: Final = 0.2
 """Changes of links within this time are registered together."""
 
 AttributesOfDevice = Callable[[DeviceResource], dict[str, str]]
-"""What the gateway adds to a resource's link."""
+"""Returns the attributes that the gateway adds to a resource's link."""
 
 
 class DeviceAnswers:

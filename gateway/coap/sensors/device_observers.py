@@ -1,4 +1,4 @@
-"""Who observes what devices handle themselves (RFC 7641): told when a device says it has changed.
+"""Observers of what devices handle (RFC 7641): told when a device says it has changed.
 
 A change is told at once, and the next one no sooner than `CHANGED_S` later, however often the
 device says it: what changed meanwhile is told once, as it is then.
@@ -30,7 +30,7 @@ _Key = tuple[ServedDevice, str]
 Render = Callable[[ServedDevice, str, CoapRequest], Awaitable[CoapResponse]]
 """Has a GET or a FETCH answered for all who observe with the same options and body."""
 _Asked = tuple[int, tuple[Option, ...], bytes]
-"""What is asked for: the method, the options and the body (RFC 8132, section 2.4)."""
+"""The method, the options and the body of a request (RFC 8132, section 2.4)."""
 
 _log = logging.getLogger(__name__)
 _REMOVED: Final = CoapResponse(codes.NOT_FOUND, (), b"removed")

@@ -1,4 +1,4 @@
-"""What the link of a device's resource says (RFC 6690), whatever its class says of itself.
+"""Attributes of the link of a device's resource (RFC 6690), whatever its class says of itself.
 
 A developer's class is checked before it is served; what it says of itself may be another thing
 later. Then its own link is told without attributes, and those of all others as ever.
@@ -35,7 +35,7 @@ class CheckedLink:
         self._check = check
         self._describe = describe
         self._wrong = ""
-        """What was wrong with them when they were asked for last; each thing is said once."""
+        """The fault in them when they were asked for last; each is said once."""
 
     def now(self) -> dict[str, str | None]:
         """Return what the link says now; nothing, and an error in the log, if it can't be told."""

@@ -29,7 +29,7 @@ _ETCH = {SENML_ETCH_JSON: senml.CONTENT_FORMAT, SENML_ETCH_CBOR: senml.CBOR_FORM
 _FORMATS = (senml.CONTENT_FORMAT, senml.CBOR_FORMAT)
 
 MayRead = Callable[[Any, str], bool]
-"""Whether who stands behind ``request.remote`` may read the sensor of a name."""
+"""Returns whether who stands behind ``request.remote`` may read the sensor of a name."""
 
 
 class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no types

@@ -79,9 +79,9 @@ class SensorResources:
         self._read: dict[str, SensorResource] = {}
         """Those whose GET is a reading: of others a developer's own handler says what it is."""
         self.answers = SensorAnswers(self._read, sampler)
-        """What is at hand of them."""
+        """The answers that are at hand of them."""
         self.devices = DeviceAnswers(site, sampler, self._attributes_of)
-        """What they handle themselves, and their child resources."""
+        """The requests that they handle themselves, and their child resources."""
         self._pack = SensorPack(self._resources, sampler, f"{gateway_id}/", may_read)
         self._roll: SensorRoll | None = None
         site.add_resource((PATH,), self._pack)

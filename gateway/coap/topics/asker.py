@@ -1,4 +1,4 @@
-"""Who asks over topics, to CoAP: the requests of MQTT clients as those of vouched peers."""
+"""Requests over topics, to CoAP: those of MQTT clients as those of vouched peers."""
 
 from __future__ import annotations
 

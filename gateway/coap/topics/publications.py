@@ -1,4 +1,4 @@
-"""What clients publish below ``$coap``: handed to the bridge, and acknowledged at once.
+"""Publications below ``$coap``: handed to the bridge, and acknowledged at once.
 
 It goes into no log and to no subscriber. An acknowledgement says that it was taken; what came of it
 is an answer of its own.

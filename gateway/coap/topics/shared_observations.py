@@ -1,4 +1,4 @@
-"""Who is told of what is observed, each once for all who see the same; pure."""
+"""Observations shared by all who see the same, each of whom is told once; pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much clients and users may have under way over topics; pure."""
+"""Limits on what clients and users have under way over topics; pure."""
 
 from __future__ import annotations
 

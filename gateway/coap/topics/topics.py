@@ -1,4 +1,4 @@
-"""What topics below ``$coap`` ask for (docs/mqtt-coap.md).
+"""Topics below ``$coap``, and what each asks for (docs/mqtt-coap.md).
 
 ``$coap/<METHOD>/<gateway>/<path>?<query>``                       a request
 ``$coap/<METHOD>/q/<domain>/<group>/<gateway>/<path>?<query>``    the same, or many gateways

@@ -1,4 +1,4 @@
-"""What a link that was full has still to be sent: the log is its queue.
+"""Backlog of a link that was full: the log is its queue.
 
 From the moment when a link is full, no batch that is logged is queued on it. When it takes data
 again, they are read from the log on from there, in large pieces and in their order, until the end

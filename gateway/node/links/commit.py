@@ -52,7 +52,7 @@ class GroupCommit:
         self._said_again_at_s = -math.inf
         self._again: asyncio.TimerHandle | None = None
         self.refusals = CountedLines(_log, self._loop.time)
-        """What the disk did not take or give up, and what failed beside."""
+        """The failures of the disk, in writing and in reading, and of what stands beside."""
         self._failures = Failures(self.refusals)
 
     def append(self, frame: bytes, header: Header) -> LogError | None:

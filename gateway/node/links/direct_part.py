@@ -12,7 +12,7 @@ from tree_handler.routing.direct import Direct, DirectCounters
 
 _TO: Final = b"$hedgerow/to"
 QUEUED_BYTES_MAX: Final = 4 << 20
-"""Where more waits on a link nothing is added: whoever waits for it asks again."""
+"""A link on which more waits is given nothing: whoever waits for it asks again."""
 
 Receive = Callable[[str, bytes, int], None]
 """Takes the topic of a message, what it says, and how many gateways have passed it on."""

@@ -1,4 +1,4 @@
-"""How often a gateway has become the root of its tree."""
+"""Count of elections in which a gateway became the root of its tree."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Exchange:
         self._backlogs: dict[int, LinkBacklog] = {}
         self._held = Held()
         self._unread: dict[Epoch, tuple[int, int]] = {}
-        """What is due to be handed out and could not be read: it is read again by and by."""
+        """The numbers due to be handed out that could not be read: they are read again later."""
         self._lines = CountedLines(_log, self._loop.time, LINES_AT_ONCE)
         self._failures = Failures(commit.refusals)
         self._times_full = 0

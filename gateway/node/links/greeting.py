@@ -25,7 +25,7 @@ from tree_handler.errors import ProtocolError
 
 HANDSHAKE_TIMEOUT_S: Final = 5.0
 _ACCEPTED: Final = b""
-"""What ends a hand-shake that went well."""
+"""The end of a hand-shake that went well."""
 
 
 async def dial(

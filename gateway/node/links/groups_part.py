@@ -33,7 +33,7 @@ PAYLOAD_MAX: Final = batch.MAX_FRAME_BYTES - (64 << 10)
 SETTLES_S: Final = 10.0
 """Behind a start nobody in reach for so long means that nobody is."""
 LINKED, SAME_GROUP, SAME_DOMAIN, ELSEWHERE = range(4)
-"""How far away another gateway is: the nearest first."""
+"""The distances of another gateway: the nearest first."""
 
 _log = logging.getLogger(__name__)
 

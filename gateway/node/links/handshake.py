@@ -148,7 +148,7 @@ class Acceptor:
         self._own = own
         self._transcript = transcript
         self.peer_port = 0
-        """Where the dialling gateway takes links itself, once it has proved who it is."""
+        """The port at which the dialling gateway takes links, once it has proved who it is."""
         self.peer_epoch = 0
         """Its boot epoch, likewise."""
         mac = _mac(own, b"accept", transcript, own.epoch)

@@ -1,4 +1,4 @@
-"""When batches came that wait behind a gap of their origin: message expiry counts meanwhile.
+"""Arrival times of batches behind a gap of their origin: message expiry counts meanwhile.
 
 The log has such a batch as its origin made it, and so have all gateways. What it waited here is
 taken off where its messages are handed out [MQTT-3.3.2-6].

@@ -1,4 +1,4 @@
-"""Which gateways may open a link, and how often they may try.
+"""Admission of links: which gateways may open one, and how often they may try.
 
 Asked when a gateway's CONNECT has come, before anything is answered; told how its hand-shake ends.
 """

@@ -49,9 +49,9 @@ MAX_LISTED: Final = 64
 ITSELF_RETRY_S: Final = 60.0
 """An address that was this gateway's own may become another's."""
 LINKED_CHECK_S: Final = 1.0
-"""How often to see whether a neighbour that dialled us is still there."""
+"""The interval between looks whether a neighbour that dialled us is still there."""
 OTHER_LIFE_RETRY_S: Final = 30.0
-"""How often a gateway tries whose place in the tree another one has that runs under its id."""
+"""The interval at which a gateway tries whose place another one has that runs under its id."""
 MAX_TOLD: Final = 32
 """Addresses that status names, those with trouble first; the others are counted."""
 

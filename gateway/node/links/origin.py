@@ -1,4 +1,4 @@
-"""What this gateway publishes: gathered into batches, logged, settled, and sent on its way."""
+"""Messages that this gateway publishes: batched, logged, settled, and sent on their way."""
 
 from __future__ import annotations
 

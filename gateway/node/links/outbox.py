@@ -1,4 +1,4 @@
-"""What this gateway itself publishes (sensors, queries), until a turn's end makes batches of it."""
+"""Messages of this gateway itself (sensors, queries), until a turn's end makes batches of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which hand-shake becomes the link of a pair: one link for two gateways, to one life of each.
+"""Choice of the hand-shake that becomes the link of a pair: one link to one life of each.
 
 Sans-I/O. Both ends may dial at the same time, so each is asked twice: before it proves who it is
 where it dialled, and when the other one has where it was dialled. Whoever proves says by that it

@@ -1,4 +1,4 @@
-"""Why no link came about: what one end tells the other, and how logs and status say it.
+"""Refusal of a link: what one end tells the other, and how logs and status say it.
 
 What is told may go to somebody who has proved nothing. So it is one byte, which names the setting
 that differs and never what it is here; and it says nothing that the hand-shake has not shown

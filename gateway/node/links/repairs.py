@@ -21,10 +21,10 @@ PIECE_BYTES: Final = 1 << 20
 PUSHED_BYTES: Final = 256 * 1024
 """Sent unasked to a new neighbour in the tree, without a thread: most was written just now."""
 UNREADABLE_S: Final = 24 * 3600.0
-"""What the log fails to read for so long is gone, as what its origin takes away for so long is:
+"""A range that the log fails to read for so long is gone, as one that its origin takes away is:
 until then nobody gives it up."""
 UNASKED_S: Final = 6 * 3600.0
-"""What was not looked for so long may have been readable meanwhile: the day begins anew."""
+"""A range not looked for so long may have been readable meanwhile: the day begins anew."""
 MAX_UNREADABLE: Final = 1_000
 """Streams that the log fails to read and that are remembered."""
 REPAIR: Final = b"$hedgerow/repair"

@@ -1,4 +1,4 @@
-"""What a node says of itself: for `/status`, the command line and the collector's status file."""
+"""Report of a node on itself: for `/status`, the command line and the collector's status file."""
 
 from __future__ import annotations
 

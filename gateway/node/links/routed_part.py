@@ -68,12 +68,12 @@ class RoutedPart:
         self._file = RoutedFile(folder)
         self._saved_at = 0
         self._before: tuple[int, list[Any]] = (0, [])
-        """What the file said at the start: the place in the log, and the accounts there."""
+        """The file's content at the start: the place in the log, and the accounts there."""
         self._is_ready = False
         self._is_whole = True
-        """Whether file and log could be read, so that what is known may replace the file."""
+        """True if file and log could be read, so that what is known may replace the file."""
         self._is_read = True
-        """Whether all of the log could be read that was to be."""
+        """True if all of the log could be read that was to be."""
         self._tasks: set[asyncio.Task[None]] = set()
         core = node.replication
         self._own_id = core.origin

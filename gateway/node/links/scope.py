@@ -1,4 +1,4 @@
-"""Which of a gateway's own messages leave it: `tree.replicate` and `tree.keep_local`."""
+"""Scope of a gateway's own messages: `tree.replicate` and `tree.keep_local` say which leave it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Scope:
         self._keep_local = tuple(keep_local)
         self._stays: dict[str, bool] = {}
         self.is_everything = "#" in self._replicate and not self._keep_local
-        """Whether every client's message leaves."""
+        """True if every client's message leaves."""
 
     def leaves(self, topic: str) -> bool:
         """Return whether messages of this topic, retained ones too, are for other gateways."""

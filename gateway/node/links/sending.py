@@ -1,4 +1,4 @@
-"""What waits to be sent on one link, and what goes first. Sans-I/O.
+"""Queue of one link: what waits to be sent, and what goes first. Sans-I/O.
 
 Hellos go at once, between the pieces of a long message too. All else waits until it may be under
 way: control messages first, then batches in the order in which they were queued. The queue is

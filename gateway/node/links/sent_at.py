@@ -1,4 +1,4 @@
-"""When what comes over a link was sent, by what its two ends know of each other's clocks."""
+"""Time at which a message was sent over a link, by what its ends know of each other's clocks."""
 
 from __future__ import annotations
 

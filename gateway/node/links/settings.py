@@ -1,4 +1,4 @@
-"""What a node is given: who it is, how its log and its links are run, and who takes what comes."""
+"""Settings of a node: who it is, how its log and links are run, and who takes what comes."""
 
 from __future__ import annotations
 

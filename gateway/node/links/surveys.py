@@ -16,7 +16,7 @@ from tree_handler.intervals import Intervals
 
 NOT_LOOKED_THROUGH: Final = "damaged segment that can't be looked through"
 REFUSED_S: Final = 60.0
-"""What a disk refuses to read may come again: it counts as lost when it was refused for so long."""
+"""A range that the disk refuses to read may come again: it is lost when refused for so long."""
 
 
 class Surveys:

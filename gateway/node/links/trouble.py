@@ -1,4 +1,4 @@
-"""What goes wrong again and again between this gateway and another, and when a log is to say so.
+"""Trouble that recurs between this gateway and another, and when a log is to say so.
 
 It is said once and then rarely, however often it happens; what is not said is counted. Whoever can
 come from many addresses gets no more lines by that. Sans-I/O: times are the caller's, in seconds.
@@ -13,7 +13,7 @@ from light_dataclasses import dataclass
 from tree_handler.rate_limit import RateLimit
 
 AGAIN_S: Final = 600.0
-"""What lasts is said again after so long."""
+"""Trouble that lasts is said again after so long."""
 GRACE_S: Final = 2.0
 """A neighbour that does not answer may only be starting; before this nothing is said."""
 OTHER_LIFE_PATIENCE_S: Final = 10.0

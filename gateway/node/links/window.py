@@ -1,4 +1,4 @@
-"""How much may be under way on a link: little enough that a hello behind it comes in time.
+"""Window of a link: so little is under way that a hello behind it comes in time.
 
 The neighbour acknowledges bytes once it has dealt with them, so what is under way lies in this
 machine, in the network or unread over there, and all of it is in a hello's way. As LEDBAT does (RFC

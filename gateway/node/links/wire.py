@@ -55,7 +55,7 @@ class Additions:
 
     NONE: Final = 0
     CLOCKS: Final = 1
-    """What neighbours know of origins' clocks (`gateway.node.links.clock_part`)."""
+    """Neighbours' readings of origins' clocks (`gateway.node.links.clock_part`)."""
 
 
 class Type(enum.IntEnum):

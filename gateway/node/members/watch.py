@@ -1,4 +1,4 @@
-"""Who of the fleet is there: suspects are found here, and at the root those who are absent.
+"""Watch over the fleet: suspects are found here, and at the root those who are absent.
 
 It follows the tree (`Locator`), asks whom the tree has lost, answers for this gateway, and tells
 the hierarchy who heads nothing (`tree_handler.members.suspicion`).

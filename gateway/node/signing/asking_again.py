@@ -1,4 +1,4 @@
-"""What neighbours handed over and was refused, and may be believed later: when to ask for it again.
+"""Times to ask neighbours again for what was refused and may be believed later.
 
 Whether a certificate, a statement or a list counts depends on the wall clock, and on what else is
 known. A gateway whose clock was wrong at its start refuses what is right, and neighbours offer it

@@ -1,4 +1,4 @@
-"""How the certificates of all gateways reach all: each tells its neighbours which it has.
+"""Spread of certificates to all gateways: each tells its neighbours which it has.
 
 A certificate proves itself by the fleet's authority (`trust`), so it does not matter who hands it
 over, and what is handed over and proves nothing is dropped. A link begins with the gateway's own
@@ -42,7 +42,7 @@ ANSWER_BYTES = 32 * 1024
 SIZE = MessageSize(1 << 17, MAX_ROWS * (2 + MAX_CHAIN) + LATER_ELEMENTS, MAX_ROWS)
 """An answer with the longest chain at its end, or the names of so many gateways."""
 SAVE_S = 5.0
-"""What is new is in the file so long after it came."""
+"""A new certificate is in the file so long after it came."""
 LOOK_S = 60.0
 """So often the wall clock is looked at: certificates end."""
 READS_FORMER = b"reads former 1\0\0"
@@ -67,7 +67,7 @@ class CertificateKind(enum.IntEnum):
     """Gateways of whose certificates it asks for all."""
     CHAINS = 3
     FORMER = 4
-    """What gateways state of their former keys; only to who has said `READS_FORMER`."""
+    """Statements of gateways on their former keys; only to who has said `READS_FORMER`."""
 
 
 class CertificatePart:

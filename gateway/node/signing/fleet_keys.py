@@ -1,4 +1,4 @@
-"""What a gateway signs with and checks with: its own key, and the ring of the keys of all.
+"""Keys that a gateway signs with and checks with: its own, and the ring of the keys of all.
 
 The certificates of others stand in a file of the state folder, so that a start knows whose
 messages it may meet before a neighbour is there to tell; and in another one what gateways state of
@@ -88,7 +88,7 @@ class FleetKeys:
         self._refused: list[Chain] = []
         """Of the file, and its own: a clock that is wrong may be why."""
         self._ended: list[Chain] = []
-        """Whose authority has ended by the clock: kept, for it may be set."""
+        """The chains whose authority has ended by the clock: kept, for it may be set."""
         self._saved: frozenset[bytes] = frozenset()
         for chain in self._load():
             self._add(chain)

@@ -1,4 +1,4 @@
-"""What gateways state of the keys that they had before: so their earlier lives stay provable.
+"""Statements of gateways on their former keys: so their earlier lives stay provable.
 
 A gateway that has another key says under it which keys were its own, until when, and up to which of
 its lives. Who trusts its certificate then believes what such a key signed of those lives, though
@@ -48,7 +48,7 @@ _CONTEXT = context("former keys 1", "")
 """Of no tree: certificates are of none either."""
 
 IsCurrent = Callable[[str, bytes, bytes], bool]
-"""Whether a key of a gateway whose certificate counts signed a message: id, message, signature."""
+"""Returns whether a key of a gateway that counts signed a message: id, message, signature."""
 
 
 @dataclass(frozen=True, slots=True)

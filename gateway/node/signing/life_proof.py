@@ -1,4 +1,4 @@
-"""Whether another life of a gateway is in the tree, where neighbours only say so.
+"""Proof that another life of a gateway is in the tree, where neighbours only say so.
 
 Who is reached behind a neighbour is what the neighbour says (`Locator`). While another life of a
 gateway is in the tree a newcomer gets no link (`tree_handler.one_life`), so a liar could keep a

@@ -1,4 +1,4 @@
-"""What a gateway signs with: the key of its certificate, and the chain that it shows of it."""
+"""The key that a gateway signs with, of its certificate, and the chain that it shows of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys this installation has signed with: what it may state of itself (`former_keys`).
+"""Keys that this installation has signed with: what it may state of itself (`former_keys`).
 
 It stands in a file of the state folder, and only what stood there is ever stated: a key that
 another machine had under this gateway's id, which may have been stolen with it, is none of this

@@ -1,4 +1,4 @@
-"""What a collector may say between gateways: who it is, and what it is to be sent.
+"""Rights of a collector between gateways: who it is, and what it is to be sent.
 
 A collector's certificate has the role ``collector`` and not ``gateway``. It only receives. What its
 key proves is stated here and where the proofs are (`tree_handler.proof.KeyRing.only_receives`): no
@@ -18,7 +18,7 @@ from tree_handler.routing.interest import TOPIC as INTEREST_TOPIC
 from tree_handler.routing.interest import Interest
 
 MAY_SAY: Final = (ASK_TOPIC, ANSWER_TOPIC, INTEREST_TOPIC, EPOCHS_TOPIC)
-"""How the topics begin of what it says to all gateways."""
+"""The topics, by their beginnings, of what it says to all gateways."""
 
 
 def check(entry: Entry) -> None:

@@ -1,4 +1,4 @@
-"""How a revocation list reaches all gateways: each tells its neighbours how new its lists are.
+"""Spread of revocation lists: each gateway tells its neighbours how new its lists are.
 
 A list proves itself by its authority's signature (`revocations`), so it does not matter who hands
 it over. Neighbours say which they have (`HAVE`) when a link begins and when one is new; who lacks a

@@ -29,7 +29,7 @@ FILE_NAME = "revoked.pem"
 MAX_BYTES = 1 << 20
 """Of a list, in DER: some 25,000 certificates."""
 MAX_AUTHORITIES = 16
-"""Whose lists travel; those of more do not."""
+"""The most authorities whose lists travel; those of more do not."""
 _WITHOUT = (
     "each list in it that is whole still counts; others count when a neighbour hands them over, or "
     "from the configured client_crl_file"

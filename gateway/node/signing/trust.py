@@ -1,4 +1,4 @@
-"""Whether a certificate that somebody handed over is that of a gateway of this fleet.
+"""Check that a certificate from somebody is that of a gateway of this fleet.
 
 It asks of it what a link's TLS handshake asks (`gateway.node.links.link_tls`): a chain to a trusted
 authority (RFC 5280, section 6), not revoked (6.3, of the gateway's own certificate alone), the role

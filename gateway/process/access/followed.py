@@ -1,4 +1,4 @@
-"""Which files of a gateway follow its enrolment service."""
+"""Files of a gateway that follow its enrolment service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of certificates a configuration names, and what each serves."""
+"""Files of certificates that a configuration names, and what each serves."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class ConfigJudge(Generic[S]):
         self._files: TrialFiles | None = None
         self._open: tuple[ConfigTrial, TrialNote] | None = None
         self.file = file
-        """What was read last."""
+        """The file as it was read last."""
 
     @property
     def within_s(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Where a gateway listens: the hosts of its configuration as addresses, and which one others use.
+"""Addresses at which a gateway listens, from its configuration, and which one others use.
 
 A name is resolved once, at start, to all its addresses of this machine.
 """

@@ -1,4 +1,4 @@
-"""What the broker is told of a gateway's configuration."""
+"""Settings of the broker, from a gateway's configuration."""
 
 from __future__ import annotations
 

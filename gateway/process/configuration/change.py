@@ -1,4 +1,4 @@
-"""What a gateway that runs takes over from a configuration that is read again."""
+"""Changes that a running gateway takes over from a configuration that is read again."""
 
 from __future__ import annotations
 

@@ -42,11 +42,11 @@ __all__ = [
 ]
 
 MODES = ("flood", "routed", "topic")
-"""Where clients' messages go (C3 to C5)."""
+"""The ways of clients' messages (C3 to C5)."""
 ROOT_POLICIES = ("capacity", "balance")
 """By what the root of an overlay is chosen (C6)."""
 SHARED_BY = ("fleet", "gateway")
-"""Where a shared subscription is one: its messages go to one member there."""
+"""The scopes of a shared subscription: its messages go to one member there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class TreeSection:
 
 _MEMORY_LEAST_BYTES = 64 << 20
 _LOG_ROOM_BYTES = 64 << 20
-"""What comes in while a slow disk takes a checkpoint is not refused."""
+"""Room for what comes in while a slow disk takes a checkpoint, so that it is not refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class MemorySection:
 
 
 CONSOLE_PORT: Final = 9641
-"""What Prometheus is told in docs/monitoring.md."""
+"""The port that Prometheus is told in docs/monitoring.md."""
 
 
 @dataclass(frozen=True, slots=True)

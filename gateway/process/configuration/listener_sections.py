@@ -21,7 +21,7 @@ PORT_FIELDS: Mapping[str, str] = {
     "ws": "websocket_port",
     "wss": "secure_websocket_port",
 }
-"""What the configuration calls the broker's ports."""
+"""The configuration's names of the broker's ports."""
 HOST_FIELDS: Mapping[str, str] = {
     "mqtt": "host",
     "mqtts": "tls_host",
@@ -30,7 +30,7 @@ HOST_FIELDS: Mapping[str, str] = {
 }
 """And where they are; without one of the others ``host`` counts for it."""
 CLIENT_CERTIFICATES = ("none", "optional", "required")
-"""What may be asked of clients over TLS."""
+"""The demands on clients over TLS."""
 
 
 def _loopback() -> list[str]:

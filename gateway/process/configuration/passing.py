@@ -1,4 +1,4 @@
-"""Which faults of a start may pass by themselves: the same configuration may start later.
+"""Faults of a start that may pass by themselves: the same configuration may start later.
 
 Whoever starts a gateway has to tell two things apart. A field that is wrong stays wrong until
 somebody mends it: to try again is for nothing. A disk that is full, an address that is still in use

@@ -1,4 +1,4 @@
-"""Where a gateway's configuration is, if no command line says."""
+"""Place of a gateway's configuration, if no command line says."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What an operator's programs ask over HTTP: metrics and health."""
+"""Console for an operator's programs over HTTP: metrics and health."""

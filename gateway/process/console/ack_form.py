@@ -1,4 +1,4 @@
-"""What a link in a mail shows: a form that takes an alert on. Only its button changes anything.
+"""Form behind a link in a mail: it takes an alert on. Only its button changes anything.
 
 Programs that look for malice in mails follow links with GET. A page of another site can't press
 the button: it does not know the link. A browser tells nobody of it (``Referrer-Policy``).

@@ -1,4 +1,4 @@
-"""What ``/metrics`` tells of sensors, CoAP and certificates."""
+"""Lines of ``/metrics`` on sensors, CoAP and certificates."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class HttpExchange:
         self._takes_post = takes_post
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._head: bytearray | None = bytearray()
-        """What has come of a head; None behind its end."""
+        """The part of a head that has come; None behind its end."""
         self._request: h11.Request | None = None
         self._body = bytearray()
         self._has_body = True

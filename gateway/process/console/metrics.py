@@ -1,4 +1,4 @@
-"""What ``/metrics`` tells. No label holds anything that a client or neighbour chose."""
+"""Lines of ``/metrics``. No label holds anything that a client or neighbour chose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a visitor of the console asks for, and the page that answers; without HTTP's own forms."""
+"""Pages of the console that answer a visitor's requests; without HTTP's own forms."""
 
 from __future__ import annotations
 

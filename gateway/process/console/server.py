@@ -57,7 +57,7 @@ class WebFace(Protocol):
     """A page for browsers, with all that it asks for."""
 
     rules: ExchangeRules
-    """What a connection may ask."""
+    """The rules for what a connection may ask."""
 
     def answer(self, request: HttpRequest, host: str) -> Page | Awaitable[Page]:
         """Answer a request.
@@ -217,9 +217,9 @@ class _Connection(asyncio.Protocol):
         self._exchange = HttpExchange(rules, lambda path: console.guest(path) is not None)
         self._is_asked = False
         self.visitor = ""
-        """Who has logged in there, and has a connection that stays."""
+        """The visitor that has logged in there, and has a connection that stays."""
         self._is_read = True
-        """Whether its reader has read all that was written."""
+        """True if its reader has read all that was written."""
         self._early = b""
         self._begun_s = 0.0
         self._answering: asyncio.Task[None] | None = None

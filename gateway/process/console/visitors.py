@@ -1,4 +1,4 @@
-"""Who asks the console, and which pages it may see.
+"""Visitors of the console, and which pages each may see.
 
 Who is on this machine needs no proof. Others name a user of the password file and its password
 (Basic, RFC 7617), which TLS hides on the way unless only this machine reaches the console; or they
@@ -35,7 +35,7 @@ PROVED_MAX: Final = 64
 """Passwords that are not computed with again each time a program looks at a page."""
 
 DenialStatus = HTTPStatus | None
-"""What a visitor is answered with that may not see a page; None if it may."""
+"""The status for a visitor that may not see a page; None if it may."""
 
 
 class Visitors:

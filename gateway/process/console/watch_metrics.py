@@ -1,4 +1,4 @@
-"""What ``/metrics`` tells of the machine, the other gateways and alerts, as the last look saw it.
+"""Lines of ``/metrics`` on the machine, other gateways and alerts, as the last look saw them.
 
 Who the gateway is stands in one metric, ``hedgerow_gateway_info``, with which queries join the
 others: labels that are the same in all metrics are a target's (prometheus.io, "Instrumentation").

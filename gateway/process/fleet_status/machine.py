@@ -1,4 +1,4 @@
-"""How the machine is, from the files of its kernel (proc(5), sysfs), and its clock (adjtimex(2)).
+"""State of the machine, from the kernel's files (proc(5), sysfs) and its clock (adjtimex(2)).
 
 What a machine does not tell is None: a PC has no supply that is too weak, and a container no disk
 of its own.

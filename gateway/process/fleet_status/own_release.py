@@ -1,4 +1,4 @@
-"""Which release a gateway runs, how its last trial went, and whether the machine wants a reboot.
+"""Release of a gateway, the outcome of its last trial, and whether a reboot is wanted.
 
 All of it is in files: a release that the roles have installed stands in a folder of releases
 (`gateway.releases.folder`), and Debian notes what waits for a reboot. A gateway that came in

@@ -1,4 +1,4 @@
-"""What a gateway knows of itself, as a status record."""
+"""Status record of a gateway: what it knows of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a gateway says how it is: at an interval, and soon after its place in the tree has changed.
+"""Pace of status records: at an interval, and soon after a gateway's place in the tree changed.
 
 Times are seconds of one monotonic clock. A change is told once it has settled, and a change that
 follows at once waits: a root that flaps costs one record in `LEAST_GAP_S`.

@@ -1,4 +1,4 @@
-"""How much a machine should be given: the verdict of `hedgerow bench`, kept for the status record.
+"""Rating of a machine: the verdict of `hedgerow bench`, kept for the status record.
 
 The command keeps it as the file `NAME` in the state folder where it is asked to, and a gateway
 looks there whenever it says how it is. A gateway needs nothing of it.

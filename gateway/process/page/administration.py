@@ -1,4 +1,4 @@
-"""Who may change a gateway itself over the page: its configuration, and its certificates."""
+"""Administration of a gateway over the page: who may change its configuration and certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What visitors of the page did, and what they were refused, in the audit trail and counted."""
+"""Audit notes on visitors of the page: what they did and were refused, counted too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys of a configuration the page changes. Pure.
+"""Keys of a configuration that the page changes. Pure.
 
 A page must never become a way to run code or to read files. So it changes values alone: numbers,
 words, switches, addresses, lists of texts. What names a file, a folder or a class, what is a table

@@ -1,4 +1,4 @@
-"""What a request of the API may say, and what an error answers. Pure."""
+"""Fields of a request of the API, and the answers to errors in them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files of a section take over what an administrator has uploaded, and how they are written.
+"""Files of a section that take over what an administrator has uploaded, and how they are written.
 
 All of it is looked at as a reload would look, in memory, before a byte is on the disk. A file keeps
 its form: PEM stays PEM, a store stays a store, and a key under a password stays under one.

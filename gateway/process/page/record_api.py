@@ -1,4 +1,4 @@
-"""What a gateway has written down and goes by: log, audit trail, policy, and a bundle of them."""
+"""API for what a gateway has written down: log, audit trail, policy, and a bundle of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page does with sensors: drivers and their keys, a trial, and adding and changing one.
+"""API for sensors: drivers and their keys, a trial, and adding and changing one.
 
 What changes a sensor is asked of the resource ``/sensors``, which decides who may, as over CoAP.
 What is a trial, or tells what a form has to know, is for who may add a sensor. A browser names

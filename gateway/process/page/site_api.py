@@ -1,4 +1,4 @@
-"""What the page asks of resources: status, tree, clients, sensors, devices and alerts."""
+"""API for resources: status, tree, clients, sensors, devices and alerts."""
 
 from __future__ import annotations
 

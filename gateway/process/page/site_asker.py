@@ -39,7 +39,7 @@ _STATUSES: Final = {
     codes.TOO_MANY_REQUESTS: HTTPStatus.TOO_MANY_REQUESTS,
     codes.REQUEST_ENTITY_INCOMPLETE: HTTPStatus.BAD_REQUEST,
 }
-"""Where the status is not the code's class and detail (RFC 8075, section 7)."""
+"""The statuses that are not the code's class and detail (RFC 8075, section 7)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Whether this process may write a file anew, which takes its folder, too."""
+"""Check that this process may write a file anew, which takes its folder, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gateway sees of itself, its machine and its neighbours, for those who raise alerts."""
+"""Sources of alerts: what a gateway sees of itself, its machine and its neighbours."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from gateway.process.status.edge import GatewayEdge
 from light_dataclasses import dataclass
 
 RETURNED: Final = "returned"
-"""How a trial of a release ended that was sent back."""
+"""The outcome of a trial of a release that was sent back."""
 WRONG_PASSWORD: Final = refused_for(ReasonCode.BAD_USER_NAME_OR_PASSWORD)
-"""What the broker counts of clients whose password is wrong, or was tried too often."""
+"""The broker's count of clients whose password is wrong, or was tried too often."""
 HANDSHAKES_FAILED: Final = "handshakes_failed"
-"""What DTLS counts of peers without a key or certificate that counts."""
+"""DTLS's count of peers without a key or certificate that counts."""
 
 
 @dataclass(frozen=True, slots=True)

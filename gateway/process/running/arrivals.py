@@ -1,4 +1,4 @@
-"""What other gateways say, and what their clients published, comes to who is to have it here."""
+"""Arrivals from other gateways: their words and their clients' messages come to their receivers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tree_handler.batch import Entry, Header, Row
 from tree_handler.errors import ProtocolError
 
 SAYS_NOTHING: Final = "message between gateways that says nothing"
-"""What is counted of one that can't be read, or is not its origin's to say."""
+"""The name of the count of messages that can't be read, or are not their origin's to say."""
 TOPIC_CHARACTERS: Final = 80
 """Of a topic that are told."""
 

@@ -1,4 +1,4 @@
-"""How a node comes into its tree: static neighbours, found ones, and who dials whom."""
+"""Attachment of a node to its tree: static neighbours, found ones, and who dials whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who comes to the broker and goes, in the log: bounded, however many come and go at once.
+"""Log of clients that come and go: bounded, however many do at once.
 
 A line for each connect and each end of a connection is what an operator looks for first, and what
 fills a disk when a fleet of clients loses its network again and again.

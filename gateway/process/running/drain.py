@@ -21,7 +21,7 @@ from gateway.node.links.node import TreeNode
 from light_dataclasses import dataclass
 
 LOOK_S = 0.1
-"""How often to see whether the neighbours have everything."""
+"""The interval between looks whether the neighbours have everything."""
 LINGER_S = 3.0
 """The drained gateway answers for so long before it ends, so that who asked learns of it."""
 

@@ -1,4 +1,4 @@
-"""What becomes of memory that this process no longer uses, as a gateway wants it.
+"""Return of memory that this process no longer uses, as a gateway wants it.
 
 *The garbage collector* is kept from stopping the event loop for long. A full collection looks at
 every container there is: half a second with a million messages and routes, and all clients wait.

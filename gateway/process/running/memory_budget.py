@@ -20,7 +20,7 @@ from light_dataclasses import dataclass
 from resource_directory.registry import RegistryLimits
 
 BASE_BYTES: Final = 80 << 20
-"""What a gateway takes that keeps nothing, about."""
+"""The memory of a gateway that keeps nothing, about."""
 SHARE: Final = 5 / 8
 LEAST: Final = 1 / 16
 """No limit is a smaller part of its configured value: below that a gateway is of no use."""
@@ -32,15 +32,15 @@ _OF_ONE: Final = (
     *("subscriptions_bytes_per_user", "retained_bytes_per_user", "retained_bytes_per_gateway"),
     "queue_bytes",
 )
-"""What one user, gateway or session has of those."""
+"""The limits of those for one user, gateway or session."""
 SESSION_BYTES: Final = 5 << 10
-"""What a session takes that has neither subscriptions nor messages: 4.3 KiB as measured, with its
+"""The memory of a session with neither subscriptions nor messages: 4.3 KiB as measured, with its
 entry in the journal."""
 _COUNTS: Final = (
     *("sessions", "sessions_per_user"),
     *("retained_tombstones", "retained_tombstones_per_gateway", "retained_tombstones_per_user"),
 )
-"""What is counted by the piece, each of which takes memory."""
+"""The limits by the piece, each of which takes memory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the configuration says of a node's log and links."""
+"""Settings of a node's log and links, from the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long messages have waited: this gateway's clock, what it knows of others', and its file."""
+"""Ages of messages: this gateway's clock, what it knows of others', and its file."""
 
 from __future__ import annotations
 

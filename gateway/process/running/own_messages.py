@@ -1,4 +1,4 @@
-"""What the gateway itself publishes: readings, status records, alerts."""
+"""Messages of the gateway itself: readings, status records, alerts."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ TOLD_CHARACTERS: Final = 60
 UNHEARD: Final = "message that a sensor may not be told"
 
 Announce = Callable[[Sequence[ConfiguredSensor]], Announcements]
-"""What Home Assistant is to be told of sensors; raises ConfigError if they can't be announced."""
+"""Returns what Home Assistant is told of sensors; raises ConfigError if they can't be announced."""
 
 _log = logging.getLogger(__name__)
 

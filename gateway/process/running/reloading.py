@@ -1,4 +1,4 @@
-"""What a gateway takes over from files that are read again: all of it, or nothing.
+"""Reload of files that are read again: a gateway takes over all of them, or nothing.
 
 All that can fail comes first: reading, and what a part needs to have ready. Then each part goes by
 it within one turn of the event loop, so that nobody meets a gateway of two minds.

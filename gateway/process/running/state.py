@@ -1,4 +1,4 @@
-"""What a gateway finds when it starts: keys, sensors, its log and the number of this start.
+"""State that a gateway finds when it starts: keys, sensors, its log and the number of the start.
 
 Whatever is wrong with it is an error of the configuration, which names the field.
 """

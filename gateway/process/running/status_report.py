@@ -1,4 +1,4 @@
-"""What a gateway is and does, as ``/status`` and ``hedgerow status`` tell it."""
+"""Status report of a gateway, as ``/status`` and ``hedgerow status`` tell it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `tree.mode` asks for on a node's links (C3 to C5)."""
+"""Links of a node in the mode of `tree.mode` (C3 to C5)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a gateway keeps on its disk from one life to the next."""
+"""State that a gateway keeps on its disk from one life to the next."""

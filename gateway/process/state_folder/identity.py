@@ -1,4 +1,4 @@
-"""What a gateway is elected by, and the counter that tells one life of it from the next."""
+"""Identity by which a gateway is elected, and the counter of its lives."""
 
 from __future__ import annotations
 

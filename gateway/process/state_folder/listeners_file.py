@@ -1,4 +1,4 @@
-"""Where a running gateway listens, in its state folder: the command line finds it there.
+"""Addresses of a running gateway, in its state folder: the command line finds them there.
 
 ::
 

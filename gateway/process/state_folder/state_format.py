@@ -1,4 +1,4 @@
-"""Which form the state folder has, and whether this release reads it.
+"""Format of the state folder, and whether this release reads it.
 
 ``format`` in the folder holds a number. A release that does not read that form refuses to start
 before it touches anything, so that the release before finds all as it was. A form is written only

@@ -1,1 +1,1 @@
-"""How a gateway is and what it sees, as an operator is told."""
+"""Status of a gateway and what it sees, as an operator is told."""

@@ -1,4 +1,4 @@
-"""What is wrong with a gateway and its machine, and what to do; from what was looked at, pure."""
+"""Faults of a gateway and its machine, and what to do; from what was looked at, pure."""
 
 from __future__ import annotations
 

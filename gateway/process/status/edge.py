@@ -1,4 +1,4 @@
-"""What of a gateway is neither broker nor tree: sensors, CoAP and certificates, as numbers."""
+"""Numbers of what is neither broker nor tree: sensors, CoAP and certificates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What keeps gateways from linking, as a person reads it: whom one dials, and whom it refuses."""
+"""Text on what keeps gateways from linking: whom one dials, and whom it refuses."""
 
 from __future__ import annotations
 

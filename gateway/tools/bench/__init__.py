@@ -1,1 +1,1 @@
-"""What this machine can do as a gateway: measured on one beside that which serves."""
+"""Benchmark of this machine as a gateway: measured on one beside that which serves."""

@@ -1,4 +1,4 @@
-"""How long a disk takes until it has what was written."""
+"""Measurement of the time that a disk takes until it has what was written."""
 
 from __future__ import annotations
 

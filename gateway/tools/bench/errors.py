@@ -1,4 +1,4 @@
-"""Why nothing could be measured."""
+"""Errors for which nothing could be measured."""
 
 from __future__ import annotations
 

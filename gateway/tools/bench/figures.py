@@ -1,4 +1,4 @@
-"""What was measured, and what the machine should be given after it; pure."""
+"""Figures that were measured, and what the machine should be given after them; pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLIENT_BYTES: Final = 16 << 10
 SPARED_BYTES: Final = 128 << 20
 """Left to the system, to upgrades and to what grows under load."""
 CLIENTS_MAX: Final = 10_000
-"""What the limits of a configuration let in where they say nothing else."""
+"""The clients that the limits of a configuration let in where they say nothing else."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What the sub-commands of `hedgerow` do, apart from reading their arguments."""
+"""Work of the sub-commands of `hedgerow`, apart from reading their arguments."""

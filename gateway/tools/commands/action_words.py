@@ -1,4 +1,4 @@
-"""What a command is to do, as words: ``clients list``, ``clients kick ID``.
+"""Words that say what a command is to do: ``clients list``, ``clients kick ID``.
 
 Commands that had options for that alone keep them, and an address that stands in the place of the
 words, as in ``hedgerow clients HOST[:PORT]``.

@@ -28,7 +28,7 @@ from gateway.tools.commands.resource_names import QUERY
 from resource_directory.link_format import LinkFormatError, WebLink, parse
 
 POLL_S = 0.3
-"""How often a drain is asked how far it is."""
+"""The interval between questions to a drain how far it is."""
 LOOK_S = 5.0
 """The last look has so long for its answer, which says what is left to do."""
 
@@ -40,7 +40,7 @@ NEEDS = {
     _UNAUTHORIZED: ": --psk-file names a file with one",
     "4.03": ": `hedgerow policy explain` says who may; --psk-identity takes another key",
 }
-"""What to do about a refusal, by its code."""
+"""The remedy for a refusal, by its code."""
 _CLEAR = "\x1b[H\x1b[2J"
 """Empties a terminal (ECMA-48: CUP and ED)."""
 

@@ -1,4 +1,4 @@
-"""What `hedgerow bench` does."""
+"""The command `hedgerow bench`."""
 
 from __future__ import annotations
 

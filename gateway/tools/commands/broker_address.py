@@ -1,4 +1,4 @@
-"""Where a client of the command line finds its broker, and how it knows that it is the right one.
+"""Address of the broker for the command line, and the proof that it is the right one.
 
 With ``--config``, or the configuration of this machine where nothing is given, that is the gateway
 here: where it listens it has told in its state folder. Over TLS it must show the certificate that

@@ -1,4 +1,4 @@
-"""What `hedgerow keys` does with an authority's folder."""
+"""Commands of `hedgerow keys` on an authority's folder."""
 
 from __future__ import annotations
 

@@ -17,9 +17,9 @@ from light_dataclasses import dataclass
 
 NAME = "hedgerow"
 NAMES: Mapping[str, str] = {"GATEWAY": "gateways", "WHAT": "resources"}
-"""What the running gateway is asked for, by what a help calls it."""
+"""The names that the running gateway is asked for, by the word in a help."""
 _KINDS = frozenset(("file", *NAMES.values()))
-"""What stands in the place of a word and can be completed."""
+"""The kinds of words that can be completed."""
 
 
 @dataclass(frozen=True, slots=True)

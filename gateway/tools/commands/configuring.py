@@ -1,4 +1,4 @@
-"""What `hedgerow config` does: shows a configuration, and changes it on trial."""
+"""The command `hedgerow config`: shows a configuration, and changes it on trial."""
 
 from __future__ import annotations
 

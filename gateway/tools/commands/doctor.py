@@ -20,7 +20,7 @@ TEMPERATURE = Path("/sys/class/thermal/thermal_zone0/temp")
 REBOOT = Path("/run/reboot-required")
 """Debian's packages leave it where what they have brought runs from the next boot on."""
 RELEASES = Path("/opt/hedgerow")
-"""Where deploy/ansible keeps releases."""
+"""The folder in which deploy/ansible keeps releases."""
 
 
 def add(commands: Any, add_config: Callable[[argparse.ArgumentParser], None], command: Any) -> None:

@@ -1,4 +1,4 @@
-"""What `hedgerow drain` says of a gateway that is taken out."""
+"""The command `hedgerow drain`: its words on a gateway that is taken out."""
 
 from __future__ import annotations
 

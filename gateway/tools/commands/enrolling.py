@@ -1,4 +1,4 @@
-"""What `hedgerow keys token`, `serve` and `enrol` do."""
+"""The commands `hedgerow keys token`, `serve` and `enrol`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a command ends other than well."""
+"""Errors with which a command ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `hedgerow first-start` does."""
+"""The command `hedgerow first-start`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `hedgerow flash` does: asks, shows how far it is, and says what came of it."""
+"""The command `hedgerow flash`: asks, shows how far it is, and says what came of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which gateway a command asks, and with which key: arguments that many commands share."""
+"""Arguments that many commands share: the gateway to be asked, and the key for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `hedgerow join` does."""
+"""The command `hedgerow join`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `hedgerow keys` does with a gateway's key stores and trust stores."""
+"""Commands of `hedgerow keys` on a gateway's key stores and trust stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the log of this machine's gateway is, and its lines as they come."""
+"""Lines of the log of this machine's gateway as they come, wherever the log is."""
 
 from __future__ import annotations
 

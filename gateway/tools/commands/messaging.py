@@ -1,4 +1,4 @@
-"""What `hedgerow pub` and `hedgerow sub` do: a connection to a broker, and messages over it."""
+"""The commands `hedgerow pub` and `hedgerow sub`: messages over a connection to a broker."""
 
 from __future__ import annotations
 

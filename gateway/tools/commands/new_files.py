@@ -1,4 +1,4 @@
-"""Where commands write a new gateway's files, and how."""
+"""Files that commands write for a new gateway: where they stand, and how they are written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gateway.tools.provisioning.files import Machine
 
 PACKAGED = Path("/usr/lib/hedgerow")
-"""Where the Debian package has its Python, which its own unit runs (deploy/debian)."""
+"""The folder of the Debian package's Python, which its own unit runs (deploy/debian)."""
 _FRESH = re.compile(r"/\.([^/]+)\.[^/.]+\.new(?=/|$)")
 """A folder that is made beside the one that somebody named, which alone is told."""
 

@@ -1,4 +1,4 @@
-"""What `hedgerow init` says in the end: where everything is, and what to type next."""
+"""Last words of `hedgerow init`: where everything is, and what to type next."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gateway.tools.provisioning.secret import Secrets
 
 SERVICE_PORT = 8890
-"""Where `hedgerow keys serve` is told to listen."""
+"""The port at which `hedgerow keys serve` is told to listen."""
 _ADD_USER = "useradd --system --no-create-home --shell /usr/sbin/nologin hedgerow"
 
 

@@ -15,9 +15,9 @@ from gateway.tools.commands.resource_names import name_of
 from resource_directory.link_format import WebLink
 
 LIMIT_S: Final = 1.0
-"""How long a user waits for the shell at most, beside the start of Python."""
+"""The longest that a user waits for the shell, beside the start of Python."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.~/@+,-]+")
-"""What a shell takes for a word, and for nothing else.
+"""Text that a shell takes for a word, and for nothing else.
 
 Names are words of other machines: one that a shell would run, or take for more than one word, is
 not offered.

@@ -1,4 +1,4 @@
-"""What commands print, and that it arrives."""
+"""Output of commands, and the care that it arrives."""
 
 from __future__ import annotations
 

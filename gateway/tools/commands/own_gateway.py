@@ -1,4 +1,4 @@
-"""Where the gateway of a configuration listens, as it has told in its state folder."""
+"""Addresses of the gateway of a configuration, as it has told them in its state folder."""
 
 from __future__ import annotations
 

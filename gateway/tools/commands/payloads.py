@@ -1,4 +1,4 @@
-"""What a message carries, as `hedgerow sub` shows it: a record, a status, JSON, text, or bytes."""
+"""Payloads as `hedgerow sub` shows them: a record, a status, JSON, text, or bytes."""
 
 from __future__ import annotations
 

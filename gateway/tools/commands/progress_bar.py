@@ -1,4 +1,4 @@
-"""How far something is, on one line of a terminal that is written over.
+"""Progress of something, on one line of a terminal that is written over.
 
 `show` is for what counts bytes, `GoingOn` for what knows no more than its steps. Neither writes
 anything where standard error is no terminal.
@@ -18,7 +18,7 @@ from gateway.base.printable import printable
 
 CELLS = 30
 QUICK_S: Final = 2.0
-"""What takes no longer than that is not shown."""
+"""Work that takes no longer than that is not shown."""
 _EVERY_S = 0.2
 _MIB = 1 << 20
 _CLEAR: Final = "\r\x1b[K"

@@ -1,4 +1,4 @@
-"""What `hedgerow sensors` does here: drivers, trials, and tables of a configuration."""
+"""The part of `hedgerow sensors` that works here: drivers, trials, tables of a configuration."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from gateway.tools.commands.configuration import add_trial
 from gateway.tools.commands.errors import WrongUseError
 
 WHY = {"4.01": "this needs --psk-file", "4.04": "no such sensor"}
-"""What an answer's code means that says no more."""
+"""The meaning of an answer's code that says no more."""
 
 HERE = ("drivers", "try")
 """Actions that ask no gateway."""

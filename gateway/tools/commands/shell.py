@@ -17,7 +17,7 @@ from gateway.tools.commands.errors import FailedError, WrongUseError
 VARIABLE: Final = "HEDGEROW_RELAY"
 """Of the environment: the folder that `relay.yml` fills, which the ssh_config in it needs, too."""
 SSH_FAILED: Final = 255
-"""What ssh(1) exits with for errors of its own."""
+"""The exit code of ssh(1) for errors of its own."""
 _KNOWN: Final = ".known_hosts"
 
 

@@ -17,7 +17,7 @@ from gateway.tools.commands.log_lines import find_source
 HELD_S: Final = 0.3
 """A record that is followed by nothing for so long is whole."""
 BEGIN_S: Final = 2.0
-"""Where lines come without a pause, what is there is shown after so long."""
+"""The time after which lines that come without a pause are shown."""
 _LINES_EACH: Final = 8
 """A record has so many lines at most, as a rule: of a traceback more, of all others one."""
 _HELD_MAX: Final = 1_000

@@ -1,4 +1,4 @@
-"""What `hedgerow system` does, and how it says what came of it."""
+"""The command `hedgerow system`, and how it says what came of it."""
 
 from __future__ import annotations
 

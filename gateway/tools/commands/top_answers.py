@@ -27,7 +27,7 @@ _WHY: Final = {
     "4.03": "not told to this key",
     "4.04": "it tells of none",
 }
-"""What a code means here."""
+"""The meaning of a code here."""
 
 
 @dataclass(frozen=True, slots=True)

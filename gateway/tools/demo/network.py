@@ -1,4 +1,4 @@
-"""What the gateways of a fleet told about their links at one moment, without its drawing."""
+"""Network of a fleet at one moment, as its gateways told of their links; without its drawing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the demo waits for its processes: no machine is too slow, but one that does nothing is.
+"""Patience of the demo: no machine is too slow for it, but a process that does nothing is.
 
 What counts is time in which none of the processes waited for a processor: Linux tells how long each
 did (``/proc/PID/schedstat``, second number, in nanoseconds). On a machine with sixty busy programs

@@ -1,4 +1,4 @@
-"""What a run of the demo found: what `report.json` holds and the page shows."""
+"""Result of a run of the demo: what `report.json` holds and the page shows."""
 
 from __future__ import annotations
 

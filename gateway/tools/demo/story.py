@@ -40,9 +40,9 @@ SPEED = 18_000.0
 SERIES = ("irradiance", "module-temperature", "ambient-temperature")
 OWNER, ASKED = "gw-south", "gw-north"
 HEIR, SUBSCRIBER = "gw-north", "gw-south"
-"""Who is root while the root is away, and where somebody subscribes to all devices."""
+"""The root while the root is away, and the gateway where somebody subscribes to all devices."""
 SHOWN = (ROOT, HEIR)
-"""Whose devices' readings the page draws: one that was killed, and one that was not."""
+"""The gateways whose devices' readings the page draws: one that was killed, and another."""
 
 
 async def tell(report: Path, *, quick: bool = False) -> Result:

@@ -1,4 +1,4 @@
-"""What the messages in the telemetry table are, as an account that adds up."""
+"""Tally of the messages in the telemetry table, as an account that adds up."""
 
 from __future__ import annotations
 

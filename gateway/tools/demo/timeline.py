@@ -1,4 +1,4 @@
-"""What happened when during a run, as devices, a subscriber and the gateways themselves told it."""
+"""Timeline of a run, as devices, a subscriber and the gateways themselves told it."""
 
 from __future__ import annotations
 

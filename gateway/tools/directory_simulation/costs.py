@@ -1,4 +1,4 @@
-"""What changes, look-ups and requests cost a simulated fleet at peace.
+"""Costs of changes, look-ups and requests in a simulated fleet at peace.
 
 Beside what was chosen stands what else could have been: heads that ask their own, and digests
 that heads alone keep. Both are calculated, over the same tree, with the sizes that were seen.

@@ -1,4 +1,4 @@
-"""What was registered where and when in a simulated fleet, and what look-ups may tell of it."""
+"""Ledger of registrations in a simulated fleet, and what look-ups may tell of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resource_directory.link_format import WebLink
 from resource_directory.scoped import GATEWAY, STALE
 
 AGE_S: Final = FRESH_S + GATHER_S
-"""What is told without a mark was there at most so long before the look-up ends."""
+"""A link told without a mark was there at most so long before the look-up ends."""
 _ROUNDED_S: Final = 1.0
 
 

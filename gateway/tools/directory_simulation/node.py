@@ -51,7 +51,7 @@ from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
 DEADLINE_S: Final = 5.0
 TURN_S: Final = 0.001
-"""When a look-up goes on that need not wait for anybody."""
+"""The time after which a look-up goes on that need not wait for anybody."""
 ACTUATOR: Final = ("actuator",)
 _TREE: Final = "model"
 _NEVER: Final = (-1, -1)
@@ -392,4 +392,4 @@ class DirectoryNode:
 
 
 GatheredAnswers = list[tuple[str, ResourceResponse | None]]
-"""What each of many gateways answered."""
+"""The answer of each of many gateways."""

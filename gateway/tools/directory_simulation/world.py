@@ -55,7 +55,7 @@ _STEPS: Final = {
     "part": 0.15,
     "move": 0.5,
 }
-"""What happens, and how often beside the rest."""
+"""The events, and how often each comes beside the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class DirectoryWorld:
     """
 
     node_type: ClassVar[type[DirectoryNode]] = DirectoryNode
-    """What each life of a gateway has; an experiment puts another way here."""
+    """The class of each life of a gateway; an experiment puts another way here."""
 
     def __init__(self, options: DirectoryOptions) -> None:
         self.options = options

@@ -1,4 +1,4 @@
-"""Which addresses are on a link of this machine, as the kernel's tables say (rtnetlink(7)). Pure.
+"""Addresses on a link of this machine, as the kernel's tables say (rtnetlink(7)). Pure.
 
 A first start serves neighbours alone. Three things keep everybody else out, each by itself:
 

@@ -1,4 +1,4 @@
-"""Whether a gateway has an owner, and how it gets one: all files are there in the end, or none."""
+"""Owner of a gateway, and how it gets one: all files are there in the end, or none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from light_dataclasses import dataclass
 SIGNS: Final = (CONFIGURATION, "access.toml", "passwords", "psk", "tree.key", "tls", AUTHORITY)
 """Files and folders that only a gateway with an owner has."""
 NO_SIGNS: Final = (audit.FILE_NAME, f"{audit.FILE_NAME}.1", "lost+found")
-"""What there may be in a state folder before anybody owns it."""
+"""The files that may be in a state folder before anybody owns it."""
 CA: Final = "ca.pem"
 _PAGE_PORT: Final = config.CONSOLE_PORT
 

@@ -1,4 +1,4 @@
-"""What the owner asks a new gateway to be, and what is missing or wrong in it. Pure."""
+"""Wishes of the owner of a new gateway, and what is missing or wrong in them. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page of a first start shows: a certificate that nobody vouches for, with a fingerprint.
+"""Certificate of a first start's page: nobody vouches for it, so its fingerprint is shown.
 
 There is no authority yet. Who wants to know that he talks to the gateway, and to no neighbour that
 pretends to be it, compares the fingerprint with the one on the screen, or that of the card.

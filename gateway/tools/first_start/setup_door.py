@@ -1,4 +1,4 @@
-"""Who may set a gateway up: whoever knows the setup code, one at a time, and once. Pure.
+"""Door to setting up: whoever knows the setup code may, one at a time, and once. Pure.
 
 What is decided here and nowhere else: how often codes may be tried, who is at it, and when it is
 over. The stages go one way:
@@ -33,7 +33,7 @@ IDLE_S: Final = 15 * 60.0
 TOKEN_CHARACTERS_MAX: Final = 128
 
 SetupDenial = Literal["wrong", "later", "taken", "over", "stranger"]
-"""Why somebody is refused: a wrong code, too many of them, another one is at it, the gateway has an
+"""The reason of a refusal: a wrong code, too many of them, another one is at it, the gateway has an
 owner, or no code was given at all."""
 
 

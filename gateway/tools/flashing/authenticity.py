@@ -1,4 +1,4 @@
-"""Whether an image is the one that its makers published: its checksum, and their signature.
+"""Authenticity of an image: its checksum, and its makers' signature.
 
 The checksum is SHA-256 of the file as it was downloaded, as `sha256sum` writes it; the signature
 is OpenPGP's, checked by `gpgv` against a keyring that the caller names.
@@ -26,7 +26,7 @@ _MOST_BESIDE_BYTES = 1 << 20
 _MOST_KEYRING_BYTES = 1 << 24
 _GPGV_TIMEOUT_S = 600.0
 CHECKSUMS = "SHA256SUMS"
-"""What publishers name the checksums of a whole folder."""
+"""The name that publishers give the file of a whole folder's checksums."""
 
 
 @dataclass(frozen=True, slots=True)

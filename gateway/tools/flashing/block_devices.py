@@ -1,4 +1,4 @@
-"""Which disks may be written over: what the kernel says of one, and what speaks against it."""
+"""Disks that may be written over: what the kernel says of one, and what speaks against it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.tools.flashing.errors import RefusalError
 from light_dataclasses import dataclass
 
 SECTOR_BYTES = 512
-"""What /sys counts sizes in, whatever the disk's own sectors are."""
+"""The unit of sizes in /sys, whatever the disk's own sectors are."""
 
 
 @dataclass(frozen=True, slots=True)

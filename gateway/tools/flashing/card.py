@@ -14,7 +14,7 @@ from pathlib import Path
 from gateway.tools.flashing.errors import CardWriteError, RefusalError
 
 CHUNK_BYTES = 4 << 20
-"""What is written at a time: a whole number of the erase blocks of a card."""
+"""The bytes written at a time: a whole number of the erase blocks of a card."""
 ALIGNMENT_BYTES = 4096
 _BLKFLSBUF = 0x1261
 """Forgets what is cached of a block device (linux/fs.h)."""

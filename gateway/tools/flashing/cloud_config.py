@@ -1,4 +1,4 @@
-"""What cloud-init finds on the boot partition (NoCloud; cloud-config; network version 2).
+"""Files for cloud-init on the boot partition (NoCloud; cloud-config; network version 2).
 
 Texts are YAML in the form of JSON, of which all YAML readers are readers too: whatever a name or a
 key has in it, it is a string between two quotes.
@@ -14,7 +14,7 @@ from gateway.tools.flashing.device import CardDevice, Modem, Wifi
 from gateway.tools.flashing.eap import Eap, place
 
 PREPARE = "/boot/firmware/hedgerow/first-boot.sh"
-"""What the first boot runs; `cloud-init` again at each boot until the device is a member."""
+"""The script of the first boot; `cloud-init` runs it at each boot until the device is a member."""
 GROUPS = ("adm", "dialout", "sudo", "plugdev", "users", "gpio", "i2c", "spi", "netdev")
 """Those of a first user of Raspberry Pi OS that a gateway's operator is in need of."""
 

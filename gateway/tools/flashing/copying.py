@@ -15,7 +15,7 @@ from gateway.tools.flashing.errors import CardWriteError, ReadBackError
 from light_dataclasses import dataclass
 
 SLACK_BYTES = 64 << 20
-"""What an image may have behind its last partition; more is no image but a bomb."""
+"""The most that an image has behind its last partition; more is no image but a bomb."""
 
 Progress = Callable[[int, int], None]
 """Told how many bytes of how many are done."""

@@ -1,4 +1,4 @@
-"""How a device proves to a network who it is (IEEE 802.1X, by EAP), and what is wrong with it."""
+"""Proof of a device to a network (IEEE 802.1X, by EAP), and what is wrong with its settings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from gateway.base.toml.toml_file import Fault
 
 FOLDER = "/etc/hedgerow-network"
-"""Where a Pi has the files of its networks: root's alone."""
+"""The folder of a Pi's files of its networks: root's alone."""
 
 
 class Eap(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):

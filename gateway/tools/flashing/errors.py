@@ -1,4 +1,4 @@
-"""How flashing ends other than well: each error says what state the card is in."""
+"""Errors of flashing: each says what state the card is in."""
 
 from __future__ import annotations
 

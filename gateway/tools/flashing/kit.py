@@ -1,4 +1,4 @@
-"""What a card's boot partition is given: files for the first boot, and what the gateway is made of.
+"""Kit for a card's boot partition: files for the first boot, and what the gateway is made of.
 
 Nothing in `user-data` is a secret, since cloud-init keeps a copy of it: the token, the keys and the
 configuration are files of their own, which the first boot overwrites when the gateway runs.

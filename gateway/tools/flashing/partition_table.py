@@ -1,4 +1,4 @@
-"""Where an image's partitions are: MBR, and GPT (UEFI specification 2.10, section 5).
+"""Partitions of an image: MBR, and GPT (UEFI specification 2.10, section 5).
 
 Pure: it is given the first bytes of an image or of a disk.
 """

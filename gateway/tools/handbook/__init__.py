@@ -1,1 +1,1 @@
-"""What the command line says of itself: the page of commands, and its manual pages."""
+"""Handbook of the command line: the page of commands, and its manual pages."""

@@ -1,1 +1,1 @@
-"""What a new gateway, or a new fleet, is given: configuration, policy, keys and a unit."""
+"""Provisioning of a new gateway, or a new fleet: configuration, policy, keys and a unit."""

@@ -28,7 +28,7 @@ FILE: Final = "collector.toml"
 SYSTEM: Final = Path("/etc/hedgerow-collector")
 SYSTEM_STATE: Final = Path("/var/lib/hedgerow-collector")
 SHARED: Final = ("access.toml", "passwords", "tree.key")
-"""What it has the same as the gateways: users and policy are the dashboard's here."""
+"""The files that it shares with the gateways: users and policy are the dashboard's here."""
 DASHBOARD: Final = "127.0.0.1:8080"
 
 

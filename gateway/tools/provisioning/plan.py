@@ -1,4 +1,4 @@
-"""Who the gateways of a new fleet are, where they listen and whom they dial."""
+"""Plan of a new fleet: its gateways, where they listen and whom they dial."""
 
 from __future__ import annotations
 

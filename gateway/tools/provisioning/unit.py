@@ -16,14 +16,14 @@ from light_dataclasses import dataclass
 
 _RELOAD = "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'\n"
 HOMES = (Path("/home"), Path("/root"), Path("/run/user"))
-"""What ProtectHome= hides."""
+"""The folders that ProtectHome= hides."""
 STARTER = "interpreter.sh"
 """In this package: what starts a program whose interpreter may be gone, as after an upgrade of
 Debian, and says so in one line then."""
 STARTER_FILES = (STARTER, "whole_release.sh")
 """It, and what it needs beside it."""
 INSTALLED = Path("/opt/hedgerow")
-"""Where cards, images and Ansible install releases."""
+"""The folder in which cards, images and Ansible install releases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ WantedBy=multi-user.target
 FIRST_START_FILE = Path("/boot/firmware/hedgerow-first-start.txt")
 """Opens the first start: who has the card in his hand puts it there."""
 FIRST_START_CREDENTIAL = "hedgerow-first-start"
-"""What systemd hands that file over as (LoadCredential=)."""
+"""The name by which systemd hands that file over (LoadCredential=)."""
 FIRST_START_UNIT = "hedgerow-first-start.service"
 
 

@@ -1,4 +1,4 @@
-"""What a fleet gives a new gateway beside its certificate: its plan, and what all of them share.
+"""Welcome of a new gateway: beside its certificate its plan, and what all of the fleet share.
 
 The operator's folder has it when a token is made; the enrolment service hands it to who spends the
 token, and `hedgerow join` writes it.
@@ -19,7 +19,7 @@ from gateway.tools.provisioning.plan import GatewayPlan, PlanError, Ports
 from light_dataclasses import dataclass
 
 SHARED: Final = ("access.toml", "passwords", "psk", "tree.key")
-"""What every gateway of a fleet has the same."""
+"""The files that every gateway of a fleet has the same."""
 BYTES_MAX: Final = 1 << 20
 """Of these files, all together, as JSON has them: what is no ASCII is longer there."""
 NEIGHBOURS_MAX: Final = 1_000

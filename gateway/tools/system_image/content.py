@@ -1,4 +1,4 @@
-"""What is in an image, put together: a root, a boot partition, and what data begins with."""
+"""Content of an image, put together: a root, a boot partition, and what data begins with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from light_dataclasses import dataclass
 NO_DISK_ID = "00000000"
 """In the texts of a root whose digest is not known yet."""
 DATA_FOLDERS = {"system": 0o700, "home": 0o755, "etc/hedgerow": 0o750, "var/lib/hedgerow": 0o700}
-"""What the data partition begins with, and its modes."""
+"""The folders that the data partition begins with, and their modes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How a build ends other than well."""
+"""Errors with which a build ends."""
 
 from __future__ import annotations
 

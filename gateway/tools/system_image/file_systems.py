@@ -23,7 +23,7 @@ PROGRAMS = {
     "mke2fs": "e2fsprogs",
     "debugfs": "e2fsprogs",
 }
-"""What is needed, and the Debian package that has it."""
+"""The programs that are needed, and the Debian package of each."""
 _FEATURES = (
     "none,has_journal,ext_attr,resize_inode,dir_index,filetype,extent,64bit,flex_bg,sparse_super,"
     "large_file,huge_file,dir_nlink,extra_isize,metadata_csum"

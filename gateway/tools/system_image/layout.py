@@ -1,4 +1,4 @@
-"""Where the partitions of an image are, and the names that they are found by.
+"""Layout of an image: where its partitions are, and the names that they are found by.
 
 Pure. Four partitions are what an MBR has, and each Pi's firmware reads an MBR: the roots and the
 data are logical partitions in the fourth, and numbered from 5.

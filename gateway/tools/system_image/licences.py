@@ -35,7 +35,7 @@ _DEBIAN = {
     "x11": "X11",
     "zlib": "Zlib",
 }
-"""What Debian's short names mean (copyright format 1.0, section 7.1)."""
+"""The meaning of Debian's short names (copyright format 1.0, section 7.1)."""
 _SPDX = (
     "0BSD AFL-2.1 AGPL-3.0-only AGPL-3.0-or-later Apache-1.1 Apache-2.0 Artistic-2.0 Beerware",
     "BSD-2-Clause BSD-3-Clause BSD-4-Clause BSL-1.0 CC-BY-4.0 CC0-1.0 FSFAP FSFUL FSFULLR",

@@ -1,4 +1,4 @@
-"""What is to be built: which system, from where, with what."""
+"""Order of an image: which system, from where, with what."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = (
     "netplan.io systemd-resolved cloud-init tzdata nftables ca-certificates mtools gpgv fdisk "
     "dosfstools e2fsprogs wpasupplicant wireless-regdb iputils-ping less zstd"
 )
-"""What a Pi needs beside its kernel."""
+"""The packages that a Pi needs beside its kernel."""
 
 
 @dataclass(frozen=True, slots=True)

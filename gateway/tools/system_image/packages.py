@@ -1,4 +1,4 @@
-"""What is installed in a root: Debian's packages by dpkg's status, Python's by their wheels."""
+"""Packages in a root: Debian's by dpkg's status, Python's by their wheels."""
 
 from __future__ import annotations
 

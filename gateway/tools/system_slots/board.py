@@ -12,7 +12,7 @@ from gateway.tools.system_slots.slots import Slot, SystemSlotError
 from gateway.tools.system_slots.trial import Running
 
 FIRMWARE = Path("/proc/device-tree/chosen/bootloader")
-"""What the firmware tells of the start (Raspberry Pi documentation, "Device trees")."""
+"""The firmware's word on the start (Raspberry Pi documentation, "Device trees")."""
 _BLOCKS = Path("/sys/dev/block")
 _SYSTEMCTL = "/usr/bin/systemctl"
 _SYSTEMCTL_S = 60.0

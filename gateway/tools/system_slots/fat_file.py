@@ -1,4 +1,4 @@
-"""Where a small file's bytes are on a FAT16 file system (Microsoft FAT specification 1.03).
+"""Place of a small file's bytes on a FAT16 file system (Microsoft FAT specification 1.03).
 
 Pure: it is given what reads. So ``autoboot.txt`` is written anew within its one sector, and no
 table and no folder of its file system is touched: there is nothing that a power cut leaves half.

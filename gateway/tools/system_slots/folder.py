@@ -1,4 +1,4 @@
-"""What the data partition knows of the two systems.
+"""Folder of the data partition that tells of the two systems.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What the gateway of this machine says of itself, for a system on trial."""
+"""Health of this machine's gateway as it says itself, for a system on trial."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from gateway.tools.system_slots.trial import (
 )
 
 LOOK_S = 2.0
-"""How often the gateway is asked."""
+"""The interval between questions to the gateway."""
 HEALTHY_LOOKS = 3
 """So often in a row it has to be healthy: one that ends after its start is not."""
 WITHIN_S = 600.0

@@ -25,9 +25,9 @@ from gateway.tools.system_slots.image_parts import DigestedFile, ImageParts, Ima
 from gateway.tools.system_slots.slots import Slot, SystemSlotError
 
 ABOUT = "usr/lib/hedgerow/system.json"
-"""What an image says of itself, below its root: version, suite, architecture."""
+"""The file by which an image tells its version, suite and architecture, below its root."""
 KEYRING = Path("/usr/lib/hedgerow/system-keyring.pgp")
-"""Whose images are taken: it came with the system that runs."""
+"""The keys of those whose images are taken: it came with the system that runs."""
 _COMMAND_LINE = "cmdline.txt"
 _MACHINES = {"arm64": "aarch64", "amd64": "x86_64"}
 _MOUNT_S = 120.0

@@ -1,4 +1,4 @@
-"""What a new system takes over from the one that runs: who this machine is, and its users.
+"""State that a new system takes over from the running one: who the machine is, and its users.
 
 The gateway's configuration and state are on the data partition, and need no taking over.
 """

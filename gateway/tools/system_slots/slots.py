@@ -14,9 +14,9 @@ from enum import Enum
 AUTOBOOT_PARTITION = 1
 """FAT, and on it ``autoboot.txt`` alone: nobody mounts it."""
 EXTENDED_PARTITION = 4
-"""What holds the partitions from 5 on: an MBR has room for four."""
+"""The partition that holds those from 5 on: an MBR has room for four."""
 DATA_PARTITION = 7
-"""What a system upgrade leaves as it is."""
+"""The partition that a system upgrade leaves as it is."""
 AUTOBOOT_NAME = "autoboot.txt"
 AUTOBOOT_BYTES = 256
 """Its length, always: it is written anew in place, within one sector. The firmware takes 512."""

@@ -1,4 +1,4 @@
-"""What all gateways told through one of them, and what that says of the time in between."""
+"""Sample of all gateways, told through one of them, and what it says of the time in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What samples say together: how fast, how late, since when, and that a gateway has started anew.
+"""History of samples: how fast, how late, since when, and that a gateway has started anew.
 
 Counters only grow while a gateway runs. So a rate is the difference of two samples; where a
 counter has become less, or the boot epoch is another, the gateway has started in between, and there

@@ -16,7 +16,7 @@ _GAP: Final = "   "
 _SPARK_CELLS: Final = 20
 
 _Meter = tuple[Span, ...]
-"""What is not parted by the end of a line."""
+"""Spans that are not parted by the end of a line."""
 
 
 def drawn(history: GatewayHistory, now_s: float, cells: int, rows: int) -> list[StyledLine]:

@@ -1,4 +1,4 @@
-"""What each panel of one gateway has in its rows."""
+"""Panels of one gateway, and the rows of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one gateway told at one time, in types."""
+"""Sample of one gateway at one time, in types."""
 
 from __future__ import annotations
 

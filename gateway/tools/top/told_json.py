@@ -1,4 +1,4 @@
-"""What `hedgerow top` knows, as JSON for scripts: rates and percentiles beside what was told."""
+"""JSON of `hedgerow top` for scripts: rates and percentiles beside what was told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody looks at, and what keys change of it; where htop(1) has a key, it is that one."""
+"""View of `hedgerow top`, and the keys that change it; a key of htop(1) means the same here."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _SETS: Final[Mapping[str, Mapping[str, Any]]] = {
     **{key: {"is_typing": True, "first_row": 0} for key in ("f4", "/", "\\")},
     "escape": {"text": "", "first_row": 0},
 }
-"""What a key makes of a view, whatever it was."""
+"""The view that a key brings, whatever it was."""
 _TOGGLES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("f1", "h", "?"), "has_help"),
     **dict.fromkeys(("f7", "i", "I"), "is_inverted"),
     **dict.fromkeys(("f8", "p", "space"), "is_paused"),
 }
-"""What a key switches on and off."""
+"""The part of a view that a key switches on and off."""
 _PANEL_STEPS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("f5", "tab", "right"), 1),
     **dict.fromkeys(("shift-tab", "left"), -1),
@@ -59,7 +59,7 @@ KEYS: Final = (
     ("Up Down PgUp PgDn", "scroll; Home and End"),
     ("F10 q Ctrl-C", "end"),
 )
-"""What help says."""
+"""The lines of the help."""
 
 
 @dataclass(frozen=True, slots=True)

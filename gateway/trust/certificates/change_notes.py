@@ -1,4 +1,4 @@
-"""What an authority's audit trail says of its changes."""
+"""Notes on an authority's changes for its audit trail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When certificates and revocation lists end: told in the status, and in the log a month before.
+"""Expiry of certificates and revocation lists: in the status, and in the log a month before.
 
 A certificate that has ended stops a gateway's links and clients at once; a list that was not
 renewed refuses every client. Both are found too late on the day itself. The gateway itself starts,

@@ -1,4 +1,4 @@
-"""How a fleet gets an authority, and another one in its place (a roll-over).
+"""Founding of a fleet's authority, and of another one in its place (a roll-over).
 
 In a roll-over two authorities are trusted. First all gateways are given both, then each is given a
 certificate of the new one, and in the end the old one is trusted no longer: at no time does one

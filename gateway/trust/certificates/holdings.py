@@ -1,4 +1,4 @@
-"""What a gateway's key stores and trust stores hold: whose, until when, and what each serves."""
+"""Holdings of key stores and trust stores: whose they are, until when, and what each serves."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from light_dataclasses import dataclass
 
 OWN, AUTHORITY, LIST = "certificate", "authority", "revocation list"
 FIELDS: Final = {"certificate_file": OWN, "client_ca_file": AUTHORITY, "client_crl_file": LIST}
-"""What the files of a section hold, by its fields."""
+"""The kind of content of a section's files, by its fields."""
 _NAME_CHARACTERS: Final = 120
 
 

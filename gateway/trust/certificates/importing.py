@@ -1,4 +1,4 @@
-"""What of a key store, a trust store or PEM a gateway takes over, and as which files. Pure."""
+"""Import from a key store, a trust store or PEM: what a gateway takes, as which files. Pure."""
 
 from __future__ import annotations
 

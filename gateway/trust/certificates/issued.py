@@ -1,4 +1,4 @@
-"""What an authority has issued: an index in one file, which is replaced as a whole."""
+"""Certificates that an authority has issued: an index in one file, replaced as a whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much work it is to open a key or a store under a password, before it is begun: pure.
+"""Work of opening a key or a store under a password, known before it is begun: pure.
 
 A file says itself how often its password is hashed (PBKDF2, RFC 8018; PKCS#12, RFC 7292, appendix
 B; scrypt, RFC 7914): one of a hundred bytes may keep a processor for a year. In the clear parts of

@@ -1,4 +1,4 @@
-"""What may stand in a fleet's certificates, and be the name of a file beside them."""
+"""Names that may stand in a fleet's certificates, and be those of files beside them."""
 
 from __future__ import annotations
 

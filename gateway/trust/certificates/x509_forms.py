@@ -1,4 +1,4 @@
-"""What the certificates of a fleet have in common (RFC 5280)."""
+"""Forms that the certificates of a fleet have in common (RFC 5280)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How a new gateway gets its certificate with a token, and how it follows the fleet's trust."""
+"""Enrolment: a new gateway gets its certificate with a token, and follows the fleet's trust."""

@@ -1,4 +1,4 @@
-"""How a gateway asks an enrolment service: over TLS, and only a service that its fleet vouches for.
+"""Client of an enrolment service: over TLS, and only one that its fleet vouches for.
 
 The service's certificate has to be of a trusted authority and have the role ``enrolment``; its host
 name is not looked at. A stolen gateway has no such certificate, so it is told no secrets.

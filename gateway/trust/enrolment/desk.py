@@ -1,4 +1,4 @@
-"""What an enrolment service does with a request: no sockets here."""
+"""Desk of an enrolment service: it deals with a request, without sockets."""
 
 from __future__ import annotations
 

@@ -36,15 +36,15 @@ DAYS = 90
 RENEWED_DAYS_BEFORE = 30
 CONNECTIONS_MAX = 64
 CONNECTIONS_PER_ADDRESS = 8
-"""Who says nothing makes room for others."""
+"""The most connections of an address; one that says nothing makes room for others."""
 LINES_MAX = 200
 """Read before the request is; a body in JSON that comes with it has few."""
 TIME_S = 15.0
 """From the connection to the last byte of the answer."""
 LOOK_S = 2.0
-"""How often it is looked whether the authority's files have changed."""
+"""The interval between looks whether the authority's files have changed."""
 LOOK_CLOSELY_S = 3600.0
-"""How often they are read though they have not: certificates and lists end."""
+"""The interval at which they are read though unchanged: certificates and lists end."""
 _READ_BYTES = 16_384
 
 _log = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""Who is who and who may do what: the one place that decides it, for MQTT, CoAP and the console."""
+"""Policy: the one place that decides who may do what, for MQTT, CoAP and the console."""

@@ -1,4 +1,4 @@
-"""What somebody wants to do, in the words in which a policy allows or denies it.
+"""Actions, in the words in which a policy allows or denies them.
 
     =======================================  =======================================
     ``publish``, ``subscribe``, ``deliver``  an MQTT topic, or a filter of topics

@@ -31,10 +31,10 @@ READER: Final = "reader"
 OPERATOR: Final = "operator"
 ADMIN: Final = "admin"
 ON_SITE: Final = "on-site"
-"""Who is on the gateway's own machine and shows nothing else."""
+"""The role of somebody on the gateway's own machine who shows nothing else."""
 
 PLACE: Final = "built-in role"
-"""Where their rules stand."""
+"""The place of their rules."""
 OWN_DEPTH: Final = 3
 """So many levels a device's own topics may have above its name: domain, group and gateway."""
 _OWN = tuple("+/" * depth + "%u/#" for depth in range(OWN_DEPTH + 1))
@@ -89,10 +89,10 @@ ROLES: Final[Mapping[str, PolicyRole]] = {
 """By name."""
 
 ASSIGNED: Final[Mapping[str, frozenset[str]]] = {LOCAL: frozenset({ON_SITE})}
-"""Who has roles where the file does not say otherwise."""
+"""The roles of all principals of a kind, where the file does not say otherwise."""
 OF_GATEWAYS: Final = Rule(
     ALLOW, PUBLISH, "+/+/%u/#", f"{GATEWAY_KIND}:{ANY_NAME}", (), "its own topics"
 )
-"""What each gateway may publish that is its own."""
+"""The topics of its own that each gateway may publish."""
 VOUCHED: Final = frozenset({READER})
-"""What any gateway may say that its peers are, where the file does not say otherwise."""
+"""The roles that any gateway may vouch for, where the file does not say otherwise."""

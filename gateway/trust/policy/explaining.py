@@ -1,4 +1,4 @@
-"""Why somebody may do something: which roles it has, and which rule decides. Pure."""
+"""Explanation of a decision: which roles somebody has, and which rule decides. Pure."""
 
 from __future__ import annotations
 

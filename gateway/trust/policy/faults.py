@@ -1,4 +1,4 @@
-"""What is wrong with a file about access, line by line."""
+"""Faults of a file about access, line by line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-"""What stands for a byte that is not UTF-8."""
+"""The stand-in for a byte that is not UTF-8."""
 
 
 class AccessFileError(ValueError):

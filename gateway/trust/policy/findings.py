@@ -1,4 +1,4 @@
-"""What is odd about a policy that is right: roles that nobody has, rules that never decide."""
+"""Oddities of a policy that is right: roles that nobody has, rules that never decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where everybody may do everything: `access.anonymous`, and no policy that says otherwise."""
+"""The open policy: `access.anonymous`, and no file that says otherwise."""
 
 from __future__ import annotations
 

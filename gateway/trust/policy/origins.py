@@ -1,4 +1,4 @@
-"""What other gateways may do here with what they publish: have it obeyed, and have it retained.
+"""Rights of other gateways in what they publish: to have it obeyed, and to have it retained.
 
 A message of another gateway is a client's of its own, or the gateway's; which client's, nobody here
 has seen. So it is decided on as an action of the gateway that made it, whose signature it has. That
@@ -29,7 +29,7 @@ _REMEMBERED_CHARACTERS: Final = 256
 _OWNER_LEVEL: Final = 2
 
 _Verdict = tuple[bool, bool]
-"""Whether a rule allows it, and whether one denies it."""
+"""True if a rule allows it; true if one denies it."""
 _EVERYTHING: Final = (True, False)
 _NOTHING: Final = (False, False)
 

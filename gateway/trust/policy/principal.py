@@ -1,4 +1,4 @@
-"""Who somebody is to the policy: a name within the kind of proof that was given, and roles.
+"""Principals: a name within the kind of proof that was given, and roles.
 
 The text of a principal is stable: files, logs and signed requests hold it. It is the kind, a colon
 and the name as it was proven, or the kind alone where nobody is named:

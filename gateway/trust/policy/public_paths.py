@@ -1,4 +1,4 @@
-"""What anybody may read over CoAP, as rules: the paths that a configuration marks public.
+"""Public paths of a configuration, as rules on what anybody may read over CoAP.
 
 A path below ``/q`` leads to other gateways. It opens the way to them; what of theirs is public
 is theirs to say.

@@ -1,4 +1,4 @@
-"""What one principal may do at one gateway, with placeholders filled in and decisions remembered.
+"""Rights of one principal at one gateway, with placeholders filled in, decisions remembered.
 
 What no rule allows is denied, and a rule that denies wins over all that allow.
 

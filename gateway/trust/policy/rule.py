@@ -18,7 +18,7 @@ EVERYBODY: Final = "*"
 """Whom a rule is for that is for all, strangers too."""
 ANY_NAME: Final = "*"
 PUBLIC: Final = "coap.public"
-"""Where rules stand that the configuration makes, for what anybody may read."""
+"""The place of rules that the configuration makes, for what anybody may read."""
 DIRECTLY: Final = "="
 """Before a role: for who has that one, and not for who has one that includes it."""
 

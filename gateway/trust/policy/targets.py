@@ -1,4 +1,4 @@
-"""What the target of a rule may say: filters of topics and of paths, with placeholders.
+"""Targets of rules: filters of topics and of paths, with placeholders.
 
 ``%u`` is the name of who asks, ``%c`` the client identifier over MQTT and ``%%`` a percent sign.
 """

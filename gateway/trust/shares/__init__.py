@@ -1,1 +1,1 @@
-"""Who gets what is short: turns and room, shared out between users and hosts."""
+"""Shares of what is short: turns and room, between users and hosts."""

@@ -1,4 +1,4 @@
-"""How often one address may fail to prove who it is: a limit on guessing passwords."""
+"""Limit on an address's failures to prove who it is: passwords can't be guessed fast."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tree_handler.rate_limit import RateLimit
 
 ADDRESSES_MAX = 10_000
 _IPV6_PREFIX = 64
-"""What one customer has; addresses below it cost nothing."""
+"""The prefix of one customer; addresses below it cost nothing."""
 
 
 class FailedAttempts:

@@ -1,4 +1,4 @@
-"""Whose turn it is where many wait: those with a claim first, and all others by turns."""
+"""Turns where many wait: those with a claim first, and all others by turns."""
 
 from __future__ import annotations
 

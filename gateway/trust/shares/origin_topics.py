@@ -1,4 +1,4 @@
-"""How much of what is retained came into the tree by each gateway, so that none takes all the room.
+"""Retained messages by the gateway they came in by, so that none takes all the room.
 
 All gateways count alike, their own messages too: so all decide alike, and whoever publishes hears
 of it where it is connected.

@@ -1,4 +1,4 @@
-"""What one connection's reads bring is handed on in turns, where a few bytes cost much.
+"""Paced reading of a connection: in turns, where a few bytes cost much.
 
 Between two turns others have as much time as the last one took. As long as anything is left of a
 read the socket is not read: who sends much is slowed by TCP.

@@ -1,4 +1,4 @@
-"""Which password is checked next, where more come than can be checked.
+"""Order of password checks, where more come than can be done.
 
 A check takes a core and some 64 MiB for a tenth of a second, so few are made at a time, and whoever
 sends many wrong ones could keep everybody else waiting. So hosts have their turns, however many

@@ -1,4 +1,4 @@
-"""How fast each user may send: who is faster waits, and TCP slows its clients (row A8)."""
+"""Rates of users: who sends faster waits, and TCP slows its clients (row A8)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class UserRates:
         self.is_limited = bytes_per_s > 0
         self._bytes_per_s = bytes_per_s
         self._full_at_s: dict[Hashable, float] = {}
-        """When each user's bucket will be full again; who was last stands last."""
+        """The time when each user's bucket will be full again; who was last stands last."""
 
     def wait_s(self, user: Hashable, size_bytes: int, now_s: float) -> float:
         """Charge what a user has sent; how long it is to send no more.

@@ -1,4 +1,4 @@
-"""How much of what is retained each user has, so that none takes all the room (row A8).
+"""Retained messages of each user, so that none takes all the room (row A8).
 
 What counts is what a user's clients here have retained or deleted since the start: a batch says
 nothing of users, so what other gateways or an earlier process brought is nobody's.
@@ -25,7 +25,7 @@ class UserTopics:
         self._messages_max = most
         self._bytes_max = bytes_max
         self._held: dict[str, tuple[Hashable, int]] = {}
-        """Whose a topic's message is, and its size."""
+        """The owner of a topic's message, and its size."""
         self._messages: Counter[Hashable] = Counter()
         self._bytes: Counter[Hashable] = Counter()
 

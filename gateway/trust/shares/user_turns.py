@@ -17,13 +17,13 @@ from typing import Final
 PART_S: Final = 0.01
 """Of a round, for a user who is alone."""
 SMALL_PART_S: Final = 0.002
-"""Where others have been there a moment ago."""
+"""Of a round, where others have been there a moment ago."""
 MOMENT_S: Final = 1.0
 """So long ago."""
 LITTLE_BYTES: Final = 256
 """A read of so much goes on at once, whoever else of its user waits."""
 COUNTED_S: Final = 0.0001
-"""What takes less is not counted: most reads do."""
+"""A turn that takes less is not counted: most reads do."""
 
 
 class UserTurns:

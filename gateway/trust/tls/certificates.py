@@ -1,4 +1,4 @@
-"""Who a client's certificate says it is: a user name and roles.
+"""User name and roles in a client's certificate.
 
 The name is the subject's common name, as Mosquitto's ``use_identity_as_username`` has it. Roles
 are URIs of the subject's alternative names: ``urn:hedgerow:role:NAME``. All else in it is left
@@ -19,7 +19,7 @@ NAME_CHARACTERS_MAX = 256
 GATEWAY_ROLE = "gateway"
 COLLECTOR_ROLE = "collector"
 LINKED_ROLES = frozenset({GATEWAY_ROLE, COLLECTOR_ROLE})
-"""Whose holders have links: gateways, and collectors, which only receive."""
+"""The roles whose holders have links: gateways, and collectors, which only receive."""
 _ROLE = re.compile(r"urn:hedgerow:role:([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)")
 
 

@@ -16,7 +16,7 @@ from gateway.trust.tls.layer_transport import LayerTransport
 
 _READ_BYTES = 1 << 18
 _ERRORS: Final = (OSError, MemoryError)
-"""What OpenSSL fails with: an `ssl.SSLError` is an OSError. It ends this connection alone."""
+"""The errors of OpenSSL: an `ssl.SSLError` is an OSError. Each ends this connection alone."""
 
 
 class TlsLayer(asyncio.Protocol):

@@ -1,1 +1,1 @@
-"""What happened, as SVG: pure functions from data to elements, for a page that needs no network."""
+"""Events as SVG: pure functions from data to elements, for a page that needs no network."""

@@ -1,4 +1,4 @@
-"""What all charts of a run share: one axis of time, and on it when the gateway was away."""
+"""Axis that all charts of a run share: one of time, and on it when the gateway was away."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _LETTER = 7.5
 
 
 RootAnswers = Sequence[tuple[float, str | None]]
-"""When a gateway was asked, and whom it called the root; None: no answer. In order."""
+"""The times when a gateway was asked, and whom it called the root; None: no answer. In order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How long messages took, over time: a dot a message, and lines of two percentiles."""
+"""Chart of delays over time: a dot a message, and lines of two percentiles."""
 
 from __future__ import annotations
 

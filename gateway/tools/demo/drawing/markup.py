@@ -6,7 +6,7 @@ import re
 from xml.etree.ElementTree import Element, tostring
 
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML document can hold, escaped or not (XML 1.0, production 2)."""
+"""The characters that no XML document can hold, escaped or not (XML 1.0, production 2)."""
 
 
 def element(name: str, *children: Element | str, **attributes: str | float) -> Element:
