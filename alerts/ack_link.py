@@ -76,13 +76,13 @@ class AckLinks:
             raise AckLinkError("this link is too old")
         return said[:_ALERT_BYTES]
 
+    @staticmethod
+    def is_of(mark: bytes, alert: str) -> bool:
+        """Return whether a mark is that of an alert."""
+        return mark == _mark(alert)
+
     def _code(self, said: bytes) -> bytes:
         return hmac.digest(self._key, _CONTEXT + said, "sha256")[:_CODE_BYTES]
-
-
-def is_of(mark: bytes, alert: str) -> bool:
-    """Return whether a mark is that of an alert."""
-    return mark == _mark(alert)
 
 
 def _mark(alert: str) -> bytes:

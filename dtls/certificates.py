@@ -85,6 +85,11 @@ class ServerCertificates:
         if why := unusable_key(self.key):
             raise CertificateKeyError(why)
 
+    @property
+    def suites(self) -> Sequence[str]:
+        """Return the suites of handshakes that show it."""
+        return SUITES
+
     def install(self, context: SSL.Context, refuse: Callable[[str], None]) -> object:
         """Have a context present these, and require of clients that they show one.
 

@@ -8,17 +8,18 @@ takes both kinds of credentials; which of them it is, the cipher suite says that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
 from OpenSSL import SSL
 
-from dtls import certificates as x509_side
 from dtls import resumption
-from dtls.certificates import ServerCertificates
 from dtls.errors import IdentityError
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from dtls.openssl_connection import OpenSslConnection
+
+if TYPE_CHECKING:
+    from dtls.certificates import ServerCertificates
 
 _lib: Any = Binding().lib
 _ffi: Any = Binding().ffi
@@ -97,7 +98,7 @@ class ServerContext(Context):
         certificates: ServerCertificates | None = None,
     ) -> None:
         # A client that has both shows its key: it costs either side less.
-        suites = PSK_SUITES if certificates is None else PSK_SUITES + x509_side.SUITES
+        suites = PSK_SUITES if certificates is None else (*PSK_SUITES, *certificates.suites)
         super().__init__(SSL.DTLS_SERVER_METHOD, suites, is_server=True)
         self._certificates = certificates
         offered, refusals = self.offered, self.refusals

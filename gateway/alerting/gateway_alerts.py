@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from alerts.ack_link import AckLinks, is_of
 from alerts.desk import TEST_RULE, AlertDesk, AlertNotFoundError, LookTime, trial
 from alerts.holding import FREE, LocalTime, RecordHold, holding_of
 from alerts.matcher import AlertMatcher
@@ -24,6 +23,9 @@ from gateway.alerting.figures import AlertFigures
 from gateway.alerting.judging import GatewayJudge, SeenByGateway
 from gateway.alerting.plan import AlertPlan
 from gateway.alerting.rules import GATEWAY_AWAY
+
+if TYPE_CHECKING:
+    from alerts.ack_link import AckLinks
 
 KEPT_EACH_S: Final = 60.0
 """The interval at which untaken times are kept: a kill delays an escalation by this."""
@@ -136,7 +138,7 @@ class GatewayAlerts:
         """
         mark = links.mark(token, self._now.wall_us)
         for alert in self._desk.standing:
-            if is_of(mark, alert.raised.alert):
+            if links.is_of(mark, alert.raised.alert):
                 return alert
         raise AlertNotFoundError("the alert of this link is over")
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alerts.ack_link import AckLinks
 from alerts.record import AlertRecord, WayOut
 from dtls import private_file
 from gateway.alerting.section import AlertsSection, MailSection, url_faults
 from gateway.base.toml.toml_file import ConfigError
+
+if TYPE_CHECKING:
+    from alerts.ack_link import AckLinks
 
 LinkOf = Callable[[AlertRecord], str]
 """Gives that by which an alert is taken on."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
-from dtls.certificates import ServerCertificates
 from dtls.context import ServerContext
 from dtls.errors import IdentityError
 from dtls.identity import PeerIdentity, Proof
 from dtls.keystore import Keystore
 from gateway.trust.tls.certificates import CertificateError, identify
-from gateway.trust.tls.context import Tls
+
+if TYPE_CHECKING:
+    from gateway.trust.tls.context import Tls
 
 
 class DtlsCredentials:
@@ -31,6 +33,8 @@ class DtlsCredentials:
         tls = self._tls
         if tls is None:
             return ServerContext(self._keystore.key_of)
+        from dtls.certificates import ServerCertificates  # noqa: PLC0415  # only where there is one
+
         shown = ServerCertificates(
             tls.own, tls.key, tls.authorities, _identity_of, time.time, tls.revoked
         )

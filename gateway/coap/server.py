@@ -37,12 +37,12 @@ from gateway.coap.requester import Requester, plain_requester
 from gateway.coap.shell import EngineShell
 from gateway.coap.udp import UdpPort
 from gateway.trust.policy.policy import Policy
-from gateway.trust.tls.context import Tls
 from light_dataclasses import dataclass
 
 if TYPE_CHECKING:
     from gateway.coap.oscore.answers import OscoreAnswers
     from gateway.coap.oscore.context import OscoreContext
+    from gateway.trust.tls.context import Tls
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,17 @@ thread and for a bounded time too, since a driver may hang the second time.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.sensors.bounded_calls import LIMIT_S, BoundedCalls, CallHangsError
 from gateway.sensors.catalogue import ConfiguredSensor, Workshop, is_own_code
-from gateway.sensors.driver_process import (
-    ChildFailedError,
-    DriverHangsError,
-    DriverProcesses,
-    DriverRequest,
-    NoRoomError,
-)
-from gateway.sensors.options import SensorConfigError
+from gateway.sensors.options import DriverHangsError, SensorConfigError
+
+if TYPE_CHECKING:
+    from gateway.sensors.driver_process import DriverProcesses
 
 _PROCESSES: Final = 2
 """One at a time, and one that the kernel holds though it is killed."""
@@ -43,7 +40,8 @@ class BoundedWorkshop:
     def __init__(self, workshop: Workshop, limit_s: float = LIMIT_S) -> None:
         self._workshop = workshop
         self._limit_s = limit_s
-        self._processes = DriverProcesses(_PROCESSES)
+        self._processes: DriverProcesses | None = None
+        self._making = threading.Lock()
         self._calls = BoundedCalls(limit_s)
 
     def __call__(
@@ -86,6 +84,16 @@ class BoundedWorkshop:
         return found
 
     def _rehearse(self, own: Sequence[tuple[str, _Table]], *, is_afar: bool) -> None:
+        from gateway.sensors.driver_process import (  # noqa: PLC0415  # what ships needs none
+            ChildFailedError,
+            DriverProcesses,
+            DriverRequest,
+            NoRoomError,
+        )
+
+        with self._making:
+            if self._processes is None:
+                self._processes = DriverProcesses(_PROCESSES)
         request = DriverRequest("build", self._workshop.folder, own, is_afar, self._limit_s)
         try:
             self._processes.come_of(request)

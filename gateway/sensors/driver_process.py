@@ -22,7 +22,7 @@ from typing import Any, Final, Literal
 
 import msgpack
 
-from gateway.sensors.options import SensorConfigError
+from gateway.sensors.options import DriverHangsError, SensorConfigError
 from light_dataclasses import dataclass
 
 START_S: Final = 60.0
@@ -37,10 +37,6 @@ _READ_BYTES: Final = 65_536
 _NO_SENSE: Final = "its process says what makes no sense"
 
 DriverWork = Literal["read", "build", "describe"]
-
-
-class DriverHangsError(SensorConfigError):
-    """A driver does not come back in time."""
 
 
 class NoRoomError(Exception):

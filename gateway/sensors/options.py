@@ -25,6 +25,10 @@ class SensorConfigError(ValueError):
         self.why = printable(why)
 
 
+class DriverHangsError(SensorConfigError):
+    """A driver does not come back in time."""
+
+
 class SensorOptions:
     """The keys of one table; each may be taken once, and none must be left.
 

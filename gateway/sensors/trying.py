@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from gateway.sensors.driver_process import (
     ChildFailedError,
-    DriverHangsError,
     DriverProcesses,
     DriverRequest,
     NoRoomError,
 )
+from gateway.sensors.options import DriverHangsError
 from light_dataclasses import dataclass
 
 LIMIT_S: Final = 10.0

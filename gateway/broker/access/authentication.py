@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.access.passwords import Passwords
-from gateway.broker.access.plugins import AuthPlugins
 from gateway.broker.hooks import MADE_UP, Client, DeliveryVerdict
 from gateway.broker.limits import Limits
 from gateway.trust.shares.failed_attempts import FailedAttempts
 from gateway.trust.shares.password_checks import PasswordChecks
+
+if TYPE_CHECKING:
+    from gateway.broker.access.plugins import AuthPlugins
 
 
 class Authentication:

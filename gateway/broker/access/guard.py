@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.access.authentication import Authentication
 from gateway.broker.access.passwords import Passwords
@@ -15,9 +17,11 @@ from gateway.trust.policy.built_in import OPERATOR
 from gateway.trust.policy.policy import Policy
 from gateway.trust.policy.principal import CERTIFICATE, NO_ROLES, STRANGER, USER, Principal
 from gateway.trust.policy.rights import Rights
-from gateway.trust.tls.context import Tls
 from light_dataclasses import dataclass
 from tree_handler.routing.topic_filters import proper
+
+if TYPE_CHECKING:
+    from gateway.trust.tls.context import Tls
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,21 +10,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-import ssl
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mypy_extensions import mypyc_attr
 
 from gateway.base import event_loop
-from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.inbound.connection import Connection, Service
 from gateway.broker.listeners.websocket_rules import WebSocketRules
-from gateway.broker.proxy_protocol.layer import ProxiedConnection, Proxies, ProxyNetwork
-from gateway.trust.tls.certificates import CertificateError, identify
-from gateway.trust.tls.context import Tls
-from gateway.trust.tls.layer import TlsLayer
 from light_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from gateway.broker.proxy_protocol.layer import ProxyNetwork
+    from gateway.trust.tls.context import Tls
 
 FREE_PORT_TRIES: Final = 20
 """For one that is free at all of several addresses."""
@@ -130,25 +128,14 @@ class Listeners:
         """
 
         carry = self._in_websocket() if listener.is_websocket else None
+        secure = self._in_tls(listener) if listener.is_secure else None
 
         def accepted() -> asyncio.Protocol:
-            service = self._service
-            connection = Connection(service, takes_links=carry is None)
+            connection = Connection(self._service, takes_links=carry is None)
             carried: asyncio.Protocol = connection if carry is None else carry(connection)
-            if not listener.is_secure:
-                return carried
-            tls = self._certificates(listener)
-            return _tls_layer(connection, carried, tls, service.output.refusals)
+            return carried if secure is None else secure(connection, carried)
 
-        loop = asyncio.get_running_loop()
-        proxies = Proxies(listener.proxies, self._service.output.refusals, loop)
-
-        def proxied() -> asyncio.Protocol:
-            return ProxiedConnection(proxies, accepted)
-
-        if listener.is_secure:
-            self._certificates(listener)
-        made = proxied if listener.proxies else accepted
+        made = self._behind_proxies(listener, accepted) if listener.proxies else accepted
         is_chosen_here = listener.port == 0 and len(listener.hosts) > 1
         for left in reversed(range(FREE_PORT_TRIES if is_chosen_here else 1)):
             try:
@@ -166,6 +153,33 @@ class Listeners:
 
         limits, refusals = self._service.limits, self._service.output.refusals
         return lambda connection: WebSocket(connection, self._rules, limits, refusals)
+
+    def _in_tls(
+        self, listener: Listener
+    ) -> Callable[[Connection, asyncio.Protocol], asyncio.Protocol]:
+        """Return what puts TLS below a connection, or below its websocket."""
+        from gateway.broker.listeners.tls_below import (  # noqa: PLC0415  # only where it is listened
+            tls_below,
+        )
+
+        self._certificates(listener)  # they may be others by the first connection, but are there
+        refusals = self._service.output.refusals
+        return lambda connection, carried: tls_below(
+            connection, carried, self._certificates(listener).context, refusals
+        )
+
+    def _behind_proxies(
+        self, listener: Listener, accepted: Callable[[], asyncio.Protocol]
+    ) -> Callable[[], asyncio.Protocol]:
+        """Return what reads a proxy's header before a connection is accepted."""
+        from gateway.broker.proxy_protocol.layer import (  # noqa: PLC0415  # only where there are any
+            ProxiedConnection,
+            Proxies,
+        )
+
+        loop = asyncio.get_running_loop()
+        proxies = Proxies(listener.proxies, self._service.output.refusals, loop)
+        return lambda: ProxiedConnection(proxies, accepted)
 
     def _certificates(self, listener: Listener) -> Tls:
         if self._tls is None:
@@ -206,34 +220,3 @@ def _port_of(server: Any) -> int:
     """A server's port. Its sockets are a tuple, says asyncio; uvloop's are in a list."""
     found: Sequence[socket.socket] = server.sockets
     return int(found[0].getsockname()[1])
-
-
-def _tls_layer(
-    connection: Connection, carried: asyncio.Protocol, tls: Tls, refusals: CountedLines
-) -> TlsLayer:
-    """TLS under a connection, or under its websocket."""
-    peer = connection.peer
-
-    def accepted(transport: asyncio.Transport) -> bool:
-        connection.connection_made(transport)  # counted, and may be over a limit
-        return not peer.channel.is_closing
-
-    def secured(der: bytes | None) -> bool:
-        try:
-            peer.proved(None if der is None else identify(der))
-        except CertificateError as error:
-            failed(error)
-            return False
-        return True
-
-    def failed(error: Exception) -> None:
-        refusals.count("TLS handshake failed", f"{peer.channel.address}: {_why(error)}")
-
-    return TlsLayer(carried, tls.context, accepted=accepted, secured=secured, failed=failed)
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message
-    reason = getattr(error, "reason", None)  # OpenSSL's, in capitals and underscores
-    return reason.lower().replace("_", " ") if reason else str(error) or type(error).__name__

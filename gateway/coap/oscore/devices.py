@@ -8,11 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from gateway.coap.oscore.keys import OscoreKeys
-from gateway.coap.oscore.numbers import COPY, NAME, NumbersError, SenderNumbers
-
 if TYPE_CHECKING:
     from gateway.coap.oscore.context import OscoreContext
+    from gateway.coap.oscore.keys import OscoreKeys
+    from gateway.coap.oscore.numbers import SenderNumbers
 
 OscoreContexts: TypeAlias = "Mapping[tuple[bytes, bytes | None], OscoreContext]"
 """By kid and kid context."""
@@ -41,7 +40,7 @@ class OscoreDevices:
     """
 
     def __init__(self, state_dir: Path) -> None:
-        self._file = state_dir / NAME
+        self._state_dir = state_dir
         self._numbers: SenderNumbers | None = None
         self.contexts: OscoreContexts = {}
 
@@ -75,9 +74,16 @@ class OscoreDevices:
         if self._numbers is not None:
             self._numbers.begin(names)
             return self._numbers
+        from gateway.coap.oscore.numbers import (  # noqa: PLC0415  # as above
+            COPY,
+            NAME,
+            NumbersError,
+            SenderNumbers,
+        )
+
         try:
-            self._numbers = SenderNumbers(self._file, names, secrets.randbelow)
+            self._numbers = SenderNumbers(self._state_dir / NAME, names, secrets.randbelow)
         except NumbersError as error:
-            copy = f"{self._file.name}{COPY}"
+            copy = f"{NAME}{COPY}"
             _log.error("%s: no device is served over OSCORE. %s", error, _WHAT_TO_DO.format(copy))
         return self._numbers

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.node.links import handshake, wire
 from gateway.node.links.handshake import (
@@ -17,11 +17,13 @@ from gateway.node.links.handshake import (
     NoPlaceError,
 )
 from gateway.node.links.link import Link
-from gateway.node.links.link_tls import LinkTls
 from gateway.node.links.pairing import Pairing
 from gateway.node.links.refusal import Refusal, RefusedError
 from gateway.node.links.wire import LinkPacket, ReturnCode, Type
 from tree_handler.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from gateway.node.links.link_tls import LinkTls
 
 HANDSHAKE_TIMEOUT_S: Final = 5.0
 _ACCEPTED: Final = b""

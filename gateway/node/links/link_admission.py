@@ -11,16 +11,18 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.mqtt import Connect
 from gateway.node.links.handshake import NoPlaceError
-from gateway.node.links.link_tls import LinkTls
 from gateway.node.links.refusal import Refusal, RefusedError, reason
 from gateway.node.links.trouble import OTHER_LIFE_PATIENCE_S, Strangers
 from gateway.trust.shares.failed_attempts import FailedAttempts
 from gateway.trust.tls.certificates import PeerCertificate
 from tree_handler.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from gateway.node.links.link_tls import LinkTls
 
 MAX_HANDSHAKES: Final = 64
 """Links that have not yet proved who they are; more are refused."""

@@ -28,13 +28,13 @@ from gateway.node.signing.asking_again import AskingAgain
 from gateway.node.signing.fleet_keys import FleetKeys
 from gateway.node.signing.former_keys import MAX_STATEMENT_BYTES, statement_fingerprint
 from gateway.node.signing.ring import FINGERPRINT_BYTES, fingerprint_of
+from gateway.node.signing.topics import CERTIFICATES
 from gateway.node.signing.trust import MAX_CERTIFICATE_BYTES, MAX_CHAIN, Chain, UntrustedError
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.rate_limit import RateLimit
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
-TOPIC = b"$hedgerow/certificates"
 MAX_ROWS = 1_000
 """In one message."""
 ANSWER_BYTES = 32 * 1024
@@ -80,7 +80,7 @@ class CertificatePart:
 
     """
 
-    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((CERTIFICATES,))
 
     def __init__(self, node: TreeNode, keys: FleetKeys, now: Callable[[], float]) -> None:
         self._node = node
@@ -254,7 +254,7 @@ class CertificatePart:
             self._say(link, CertificateKind.CHAINS, some)
 
     def _say(self, link: int, kind: CertificateKind, rows: Iterable[Any]) -> None:
-        self._node.send(link, TOPIC, msgpack.packb((int(kind), list(rows))))
+        self._node.send(link, CERTIFICATES, msgpack.packb((int(kind), list(rows))))
 
 
 def _pieces(chains: Iterable[Chain]) -> Iterator[list[Chain]]:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.node.links.node import TreeNode
 from gateway.node.links.part import Unheeded
-from gateway.node.signing.certificate_part import TOPIC, CertificatePart
-from gateway.node.signing.fleet_keys import FleetKeys, SigningFiles
-from gateway.node.signing.life_proof import LifeProof
 from gateway.node.signing.quarantine import Quarantine
 from gateway.node.signing.revocation_part import RevocationPart
 from gateway.node.signing.revocations import Revocations, Revoking
+from gateway.node.signing.topics import CERTIFICATES
 from tree_handler.batch import Entry, Header
 from tree_handler.proof import Verdict
 from tree_handler.remote.seals import RemoteSeals
 from tree_handler.replication.actions import Refuse
 from tree_handler.retained.sync_state import RefusedRetained
 from tree_handler.seal import Seals
+
+if TYPE_CHECKING:
+    from gateway.node.signing.certificate_part import CertificatePart
+    from gateway.node.signing.fleet_keys import FleetKeys, SigningFiles
+    from gateway.node.signing.life_proof import LifeProof
 
 
 class FleetProof:
@@ -50,7 +54,7 @@ class FleetProof:
         tree: str,
         revocations: Revocations | None = None,
     ) -> None:
-        self.keys = keys = None if files is None else FleetKeys(files, folder)
+        self.keys = keys = None if files is None else _keys_of(files, folder)
         self.seals = None if keys is None else Seals(keys, keys.ring, tree)
         self.remote_seals = None if keys is None else RemoteSeals(keys, keys.ring, tree)
         self._quarantine = Quarantine(folder)
@@ -78,8 +82,10 @@ class FleetProof:
         self._revocation_part = RevocationPart(node, self.revocations, self._revoked, now)
         node.add_part(self._revocation_part)
         if self.keys is None:
-            node.add_part(Unheeded(TOPIC))
+            node.add_part(Unheeded(CERTIFICATES))
             return
+        from gateway.node.signing.certificate_part import CertificatePart  # noqa: PLC0415  # with keys alone
+        from gateway.node.signing.life_proof import LifeProof  # noqa: PLC0415  # as above
 
         def publish(topic: str, payload: bytes) -> None:
             node.publish(Entry(topic, payload), control=True)
@@ -151,3 +157,9 @@ class FleetProof:
         self.revocations.save()
         if self.keys is not None:
             self.keys.save()
+
+
+def _keys_of(files: SigningFiles, folder: Path) -> FleetKeys:
+    from gateway.node.signing.fleet_keys import FleetKeys  # noqa: PLC0415  # X.509 takes a while to load
+
+    return FleetKeys(files, folder)

@@ -13,13 +13,12 @@ from collections.abc import Callable
 
 import msgpack
 
+from gateway.node.signing.topics import ANSWER_LIFE, ASK_LIFE
 from light_dataclasses import dataclass
 from tree_handler.batch import Entry, Header
 from tree_handler.rate_limit import RateLimit
 from tree_handler.unpacking import MessageSize, unpack
 
-ASK_TOPIC = "$hedgerow/alive/ask/"
-ANSWER_TOPIC = "$hedgerow/alive/answer/"
 WAIT_S = 3.0
 """An answer is waited for so long; until then the newcomer waits too."""
 BELIEVED_S = 60.0
@@ -77,17 +76,17 @@ class LifeProof:
             del self._asked[next(iter(self._asked))]
         nonce = secrets.token_bytes(NONCE_BYTES)
         self._asked[life] = _AskedLife(nonce, now)
-        self._publish(ASK_TOPIC + gateway_id, msgpack.packb((epoch, nonce)))
+        self._publish(ASK_LIFE + gateway_id, msgpack.packb((epoch, nonce)))
         return True
 
     def receive(self, entry: Entry, header: Header) -> None:
         """Take a message between gateways; other topics are not this module's."""
         own_id, own_epoch = self._own
-        if entry.topic == ASK_TOPIC + own_id:
+        if entry.topic == ASK_LIFE + own_id:
             epoch, nonce = _unpack(entry.payload)
             if epoch == own_epoch and self._answers.allow(header.origin, self._clock()):
-                self._publish(ANSWER_TOPIC + header.origin, msgpack.packb((epoch, nonce)))
-        elif entry.topic == ANSWER_TOPIC + own_id:
+                self._publish(ANSWER_LIFE + header.origin, msgpack.packb((epoch, nonce)))
+        elif entry.topic == ANSWER_LIFE + own_id:
             epoch, nonce = _unpack(entry.payload)
             asked = self._asked.get((header.origin, header.epoch))
             if asked is not None and epoch == header.epoch and nonce == asked.nonce:

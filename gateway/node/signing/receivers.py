@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.node.signing.life_proof import ANSWER_TOPIC, ASK_TOPIC
+from gateway.node.signing.topics import ANSWER_LIFE, ASK_LIFE
 from tree_handler.batch import Entry
 from tree_handler.errors import ProtocolError
 from tree_handler.replication.epoch_order import TOPIC as EPOCHS_TOPIC
 from tree_handler.routing.interest import TOPIC as INTEREST_TOPIC
 from tree_handler.routing.interest import Interest
 
-MAY_SAY: Final = (ASK_TOPIC, ANSWER_TOPIC, INTEREST_TOPIC, EPOCHS_TOPIC)
+MAY_SAY: Final = (ASK_LIFE, ANSWER_LIFE, INTEREST_TOPIC, EPOCHS_TOPIC)
 """The topics, by their beginnings, of what it says to all gateways."""
 
 

@@ -18,14 +18,18 @@ import msgpack
 
 from gateway.node.links.node import TreeNode
 from gateway.node.signing.asking_again import AskingAgain
-from gateway.node.signing.revocations import MAX_AUTHORITIES, MAX_BYTES, Revocations
-from gateway.node.signing.trust import UntrustedError
+from gateway.node.signing.revocations import (
+    MAX_AUTHORITIES,
+    MAX_BYTES,
+    Revocations,
+    UntrustedListError,
+)
+from gateway.node.signing.topics import REVOCATIONS
 from gateway.trust.credentials.crl import NAME_BYTES, NO_NUMBER, NUMBER_BYTES, Edition
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 
-TOPIC = b"$hedgerow/revocations"
 UNTRUSTED_PER_S = 1 / 60
 UNTRUSTED_AT_ONCE = 4
 """Bad lists of one neighbour: it is not asked for any while it has handed over more."""
@@ -62,7 +66,7 @@ class RevocationPart:
 
     """
 
-    topics: ClassVar[frozenset[bytes]] = frozenset((TOPIC,))
+    topics: ClassVar[frozenset[bytes]] = frozenset((REVOCATIONS,))
 
     def __init__(
         self,
@@ -149,7 +153,7 @@ class RevocationPart:
         wanted.discard(name)
         try:
             is_new = self._kept.take(name, der)
-        except UntrustedError as error:
+        except UntrustedListError as error:
             self._untrusted.count(peer_id, now)
             self._again.refused((link, name), now)
             self._look_at = min(self._look_at, now + LOOK_S)
@@ -169,7 +173,7 @@ class RevocationPart:
             self._say(link, RevocationKind.HAVE, rows)
 
     def _say(self, link: int, kind: RevocationKind, rows: Iterable[Any]) -> None:
-        self._node.send(link, TOPIC, msgpack.packb((int(kind), list(rows))))
+        self._node.send(link, REVOCATIONS, msgpack.packb((int(kind), list(rows))))
 
 
 def unpack_message(payload: bytes) -> tuple[RevocationKind, list[Any]]:

@@ -13,17 +13,20 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.base.kept_file import DamagedFileError, KeptFile
-from gateway.node.signing.trust import UntrustedError
 from gateway.trust.credentials import certificate_files
 from gateway.trust.credentials import crl as crls
 from gateway.trust.credentials.crl import Crl, Edition
-from gateway.trust.tls.context import TlsFiles
 from light_dataclasses import dataclass
+from tree_handler.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from gateway.trust.tls.context import TlsFiles
 
 FILE_NAME = "revoked.pem"
 MAX_BYTES = 1 << 20
@@ -36,6 +39,10 @@ _WITHOUT = (
 )
 
 _log = logging.getLogger(__name__)
+
+
+class UntrustedListError(ProtocolError):
+    """A revocation list is none to go by; it says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,29 +163,29 @@ class Revocations:
             Whether it is newer than the one that was here.
 
         Raises:
-            UntrustedError: it is no list of that authority, or none to go by.
+            UntrustedListError: it is no list of that authority, or none to go by.
 
         """
         if len(der) > MAX_BYTES:
-            raise UntrustedError("revocation list too large, bytes", len(der))
+            raise UntrustedListError("revocation list too large, bytes", len(der))
         if (authority := self._authorities.get(name)) is None:
-            raise UntrustedError("revocation list of an authority that is not trusted", name)
+            raise UntrustedListError("revocation list of an authority that is not trusted", name)
         try:
             crl = x509.load_der_x509_crl(der)
             # Before its extensions are read, of which whoever made it up may have put in 90,000.
             is_signed = crls.has_signed(authority, crl)
             edition = crls.edition_of(crl) if is_signed else (crls.NO_NUMBER, 0.0)
         except ValueError as error:
-            raise UntrustedError("revocation list", str(error)) from error
+            raise UntrustedListError("revocation list", str(error)) from error
         if not is_signed:
-            raise UntrustedError("revocation list that its authority has not signed", name)
+            raise UntrustedListError("revocation list that its authority has not signed", name)
         if not self.is_newer(name, edition):
             return False
         now = datetime.fromtimestamp(self._clock(), UTC)
         if not crls.is_whole(crl):
-            raise UntrustedError("revocation list that is a part of one", edition)
+            raise UntrustedListError("revocation list that is a part of one", edition)
         if crls.has_ended(crl, now) or crl.last_update_utc > now:
-            raise UntrustedError("revocation list that is not valid now", edition)
+            raise UntrustedListError("revocation list that is not valid now", edition)
         self._newest[name] = crl
         self._keep()
         return True

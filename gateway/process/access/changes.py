@@ -22,8 +22,6 @@ from gateway.base.event_log.audit import FILE_NAME, AuditTrail
 from gateway.base.kept_file import KeptFile
 from gateway.node.signing.revocations import FILE_NAME as SPREAD
 from gateway.process.configuration.config import GatewaySettings
-from gateway.trust.certificates import stores
-from gateway.trust.certificates.x509_forms import common_name
 from gateway.trust.credentials.certificate_files import TlsFileError, certificates, revocation_lists
 
 SEEN = "audited.json"
@@ -128,7 +126,7 @@ def _pictures(settings: GatewaySettings, unread: dict[str, str]) -> Iterator[tup
             if path is None:
                 continue
             try:
-                names = (_whole if stores.is_store(path) else way)(path)
+                names = way(path)
             except (OSError, TlsFileError, KeystoreError) as error:
                 unread[f"{section}.{name}"] = str(error)
             else:
@@ -162,6 +160,11 @@ def _whole(path: Path) -> Names:
 
 
 def _certificates(path: Path) -> Names:
+    from gateway.trust.certificates import stores  # noqa: PLC0415  # X.509 takes a while to load
+    from gateway.trust.certificates.x509_forms import common_name  # noqa: PLC0415  # as above
+
+    if stores.is_store(path):
+        return _whole(path)
     return {
         f"{common_name(one.subject)} {one.serial_number:x}": _digest(one.public_bytes(Encoding.DER))
         for one in certificates("certificate_file", path)
@@ -169,6 +172,8 @@ def _certificates(path: Path) -> Names:
 
 
 def _revoked(path: Path) -> Names:
+    from gateway.trust.certificates.x509_forms import common_name  # noqa: PLC0415  # as above
+
     return {
         f"{each.serial_number:x}": common_name(one.issuer)
         for _, one in revocation_lists("client_crl_file", path)

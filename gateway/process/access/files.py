@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dtls.errors import KeystoreError
 from dtls.keystore import Keystore
@@ -13,22 +14,23 @@ from dtls.keystore import load as load_keys
 from gateway.base.toml.toml_file import Fault
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
-from gateway.coap.oscore import keys as oscore_keys
-from gateway.coap.oscore.keys import OscoreKeys
-from gateway.node.links.link_tls import LinkTls
-from gateway.node.signing.fleet_keys import SigningFiles
 from gateway.node.signing.revocations import Revoking
-from gateway.process.access import secure_files
 from gateway.process.configuration.config import AccessSection, ConfigError, GatewaySettings
-from gateway.trust.certificates.expiry import Expiring
-from gateway.trust.credentials.crl import Crl
 from gateway.trust.policy import policy_file
 from gateway.trust.policy.action import Where
 from gateway.trust.policy.faults import AccessFileError, read_access_file
 from gateway.trust.policy.open_policy import OPEN
 from gateway.trust.policy.policy import Policy, PolicyRules
-from gateway.trust.tls.context import Tls
 from light_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from gateway.coap.oscore.keys import OscoreKeys
+    from gateway.node.links.link_tls import LinkTls
+    from gateway.node.signing.fleet_keys import SigningFiles
+    from gateway.process.access.secure_files import SecureFiles
+    from gateway.trust.certificates.expiry import Expiring
+    from gateway.trust.credentials.crl import Crl
+    from gateway.trust.tls.context import Tls
 
 DEFAULT_ROLES = AccessSection().default_roles
 
@@ -41,28 +43,28 @@ class AccessFiles:
 
     Attributes:
         broker: of those who come to the broker.
+        keystore: the pre-shared keys of CoAP's peers.
+        policy: what CoAP's peers may do.
+        oscore: of devices that protect their requests themselves.
         links: of links, in both directions.
         signing: of signatures, where links use TLS and signatures are on.
         expiring: when the certificates in them end.
-        keystore: the pre-shared keys of CoAP's peers.
         coap_tls: certificates over DTLS, CoAP's own and those that it takes.
-        policy: what CoAP's peers may do.
         revoking: whose revocation lists count, and those of the files.
-        oscore: of devices that protect their requests themselves.
         console_tls: certificates over HTTPS, the console's own and those that it takes.
 
     """
 
     broker: Access
-    links: LinkTls | None
-    signing: SigningFiles | None
-    expiring: tuple[Expiring, ...]
     keystore: Keystore
-    coap_tls: Tls | None
     policy: Policy
-    revoking: Revoking
     oscore: tuple[OscoreKeys, ...]
-    console_tls: Tls | None
+    links: LinkTls | None = None
+    signing: SigningFiles | None = None
+    expiring: tuple[Expiring, ...] = ()
+    coap_tls: Tls | None = None
+    revoking: Revoking = Revoking()
+    console_tls: Tls | None = None
 
 
 def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> AccessFiles:
@@ -79,28 +81,17 @@ def read(settings: GatewaySettings, spread: Iterable[Crl] = ()) -> AccessFiles:
     access = settings.access
     told = policy(access)
     topics, others = policies(settings, told)
-    secure = secure_files.read(settings, spread)
+    secure = _secure(settings, spread)
     broker = Access(
         None if access.password_file is None else passwords(access.password_file),
         None if topics.told is OPEN else topics,  # as fast as can be
-        secure.broker,
-        access.client_ids == "user",
+        binds_client_ids=access.client_ids == "user",
     )
     keys = keystore(settings.coap.psk_file)
     for line in read_alone(settings, told):
         _log.warning("%s", line)
-    return AccessFiles(
-        broker,
-        secure.links,
-        secure.signing,
-        secure.expiring,
-        keys,
-        secure.coap,
-        others,
-        secure.revoking,
-        oscore_keys_of(settings.coap.oscore_file),
-        secure.console,
-    )
+    files = AccessFiles(broker, keys, others, oscore_keys_of(settings.coap.oscore_file))
+    return files if secure is None else _together(files, secure)
 
 
 def with_lists(settings: GatewaySettings, files: AccessFiles, spread: Iterable[Crl]) -> AccessFiles:
@@ -117,7 +108,20 @@ def with_lists(settings: GatewaySettings, files: AccessFiles, spread: Iterable[C
         ConfigError: one can't be read, or what it holds is wrong; it names the field.
 
     """
-    secure = secure_files.read(settings, spread)
+    secure = _secure(settings, spread)
+    return files if secure is None else _together(files, secure)
+
+
+def _secure(settings: GatewaySettings, spread: Iterable[Crl]) -> SecureFiles | None:
+    """Read what the configuration names of certificates; None where it names none."""
+    if not settings.has_certificates:
+        return None
+    from gateway.process.access import secure_files  # noqa: PLC0415  # X.509 takes a while to load
+
+    return secure_files.read(settings, spread)
+
+
+def _together(files: AccessFiles, secure: SecureFiles) -> AccessFiles:
     return replace(
         files,
         broker=replace(files.broker, tls=secure.broker),
@@ -174,6 +178,8 @@ def oscore_keys_of(path: Path | None) -> tuple[OscoreKeys, ...]:
     """
     if path is None:
         return ()
+    from gateway.coap.oscore import keys as oscore_keys  # noqa: PLC0415  # only where it is used
+
     try:
         return tuple(oscore_keys.load(path))
     except oscore_keys.OscoreKeysError as error:

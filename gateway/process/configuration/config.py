@@ -366,6 +366,12 @@ class GatewaySettings:
         return self.gateway.sensors_dir or beside
 
     @property
+    def has_certificates(self) -> bool:
+        """Return whether a listener shows a certificate."""
+        shown = (self.mqtt, self.coap, self.console)
+        return any(section.certificate_file is not None for section in shown)
+
+    @property
     def link_scheme(self) -> str:
         """Of the listener that takes links."""
         return "mqtt" if self.tree.tls == "off" else "mqtts"

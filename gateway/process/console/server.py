@@ -21,11 +21,10 @@ from gateway.process.console.visitors import DenialStatus, Visitors
 from gateway.trust.shares.connection_room import ConnectionRoom, Standing
 from gateway.trust.shares.failed_attempts import network_of
 from gateway.trust.tls.certificates import CertificateError, PeerCertificate, identify
-from gateway.trust.tls.context import Tls
-from gateway.trust.tls.layer import TlsLayer
 
 if TYPE_CHECKING:
     from gateway.process.console.exchange import ExchangeRules
+    from gateway.trust.tls.context import Tls
 
 CONNECTIONS_MAX = 16
 CONNECTIONS_PER_ADDRESS = 8
@@ -124,8 +123,9 @@ class Console:
             OSError: the address is in use or not this machine's.
 
         """
+        accepted = (lambda: _Connection(self)) if self._tls is None else self._in_tls()
         self._server = await event_loop.listen(
-            self._accept, host, port, backlog=CONNECTIONS_MAX, hops=hops
+            accepted, host, port, backlog=CONNECTIONS_MAX, hops=hops
         )
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -141,17 +141,22 @@ class Console:
         if self._tls is not None and tls is not None:
             self._tls = tls
 
-    def _accept(self) -> asyncio.Protocol:
-        connection = _Connection(self)
-        if self._tls is None:
-            return connection
-        return TlsLayer(
-            connection,
-            self._tls.context,
-            accepted=connection.accepted,
-            secured=connection.secured,
-            failed=connection.failed,
-        )
+    def _in_tls(self) -> Callable[[], asyncio.Protocol]:
+        """Return what makes a connection inside TLS."""
+        from gateway.trust.tls.layer import TlsLayer  # noqa: PLC0415  # only where there is a certificate
+
+        def accepted() -> asyncio.Protocol:
+            connection, tls = _Connection(self), self._tls
+            assert tls is not None
+            return TlsLayer(
+                connection,
+                tls.context,
+                accepted=connection.accepted,
+                secured=connection.secured,
+                failed=connection.failed,
+            )
+
+        return accepted
 
     def opened(self, connection: _Connection) -> bool:
         """Count a connection that has come, and return whether it is served."""

@@ -15,10 +15,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from alerts import state as states
-from alerts.ack_link import AckLinks
 from alerts.desk import AlertNotFoundError
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
 from alerts.state import AlertState, OpenAlert
@@ -27,11 +26,14 @@ from gateway.alerting.gateway_alerts import GatewayAlerts
 from gateway.alerting.lost_gateways import site_of
 from gateway.alerting.orders import AlertOrderError, acknowledgement, carry_out
 from gateway.alerting.plan import AlertPlan
-from gateway.alerting.problem_topic import ProblemTopic
 from gateway.base.kept_file import KeptFile
 from gateway.base.printable import said
 from gateway.process.running.alert_sources import AlertSources, MachineLook
 from gateway.sensors.threads import DriverBusyError, DriverThreads
+
+if TYPE_CHECKING:
+    from alerts.ack_link import AckLinks
+    from gateway.alerting.problem_topic import ProblemTopic
 
 STATE_FILE: Final = "alerts.json"
 LOOK_TIMEOUT_S: Final = 2.0

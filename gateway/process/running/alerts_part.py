@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
-from alerts.ack_link import PATH, AckLinks
-from gateway.alerting.link_key import link_key
-from gateway.alerting.problem_topic import ProblemTopic
 from gateway.alerting.ways import open_ways
 from gateway.coap.operations import alerts as alerts_resource
 from gateway.coap.site import GatewaySite
@@ -19,6 +17,9 @@ from gateway.process.running.console_part import ConsolePart
 from gateway.process.running.readings import Readings
 from tree_handler.batch import Entry
 
+if TYPE_CHECKING:
+    from alerts.ack_link import AckLinks
+
 
 def links_of(settings: GatewaySettings) -> AckLinks | None:
     """Return what makes the links in mails; None where the configuration has none.
@@ -29,6 +30,9 @@ def links_of(settings: GatewaySettings) -> AckLinks | None:
     """
     if not settings.alerts.ack_url:
         return None
+    from alerts.ack_link import AckLinks  # noqa: PLC0415  # only where it is used
+    from gateway.alerting.link_key import link_key  # noqa: PLC0415  # as above
+
     try:
         key = link_key(settings.gateway.state_dir)
     except OSError as error:
@@ -49,7 +53,8 @@ def serve(settings: GatewaySettings, watch: AlertWatch, console: ConsolePart) ->
 
     """
     if (links := links_of(settings)) is not None:
-        from gateway.process.running.ack_pages import AckPages  # noqa: PLC0415  # only where it is used
+        from alerts.ack_link import PATH  # noqa: PLC0415  # only where it is used
+        from gateway.process.running.ack_pages import AckPages  # noqa: PLC0415  # as above
 
         console.serve_below(PATH, AckPages(links, watch).page)
 
@@ -104,6 +109,7 @@ def prepare(
     section, own_id = settings.alerts, settings.gateway.id
     topic = None
     if (mqtt := section.mqtt) is not None:
+        from gateway.alerting.problem_topic import ProblemTopic  # noqa: PLC0415  # only where it is used
 
         def below() -> str:
             return f"{sources.own().place.prefix(own_id)}/{mqtt.topic}"

@@ -10,7 +10,6 @@ from dtls.errors import DtlsError
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.broker.broker import GatewayBroker
 from gateway.coap.access import CoapAccess
-from gateway.coap.multicast import DiscoveryAnswers, MulticastPort
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.coap.site import GatewaySite, SiteOwner
@@ -119,6 +118,8 @@ async def serve(
         raise ConfigError("coap.port", str(error)) from error
     stack.push_async_callback(server.stop)
     if section.multicast and server.plain is not None:
+        from gateway.coap.multicast import DiscoveryAnswers, MulticastPort  # noqa: PLC0415  # only where it is answered
+
         answers = DiscoveryAnswers(site.access, site.well_known)
         group = MulticastPort(answers, listened["coap"], server.plain)
         group.open()

@@ -20,7 +20,7 @@ from gateway.broker.hooks import Demand
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.commands import REFUSED, Commands, not_vouched
 from gateway.sensors.catalogue import ConfiguredSensor
-from gateway.sensors.driver_process import DriverHangsError
+from gateway.sensors.options import DriverHangsError
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError, ValueRefusedError

@@ -11,13 +11,12 @@ import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.base import build
 from gateway.base.kept_file import KeptFile
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
-from gateway.coap.oscore.keys import OscoreKeys
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.log.message_log import LogError, MessageLog
@@ -36,6 +35,9 @@ from gateway.sensors.stock import SensorStock, StockError
 from tree_handler import boot_epoch
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
+
+if TYPE_CHECKING:
+    from gateway.coap.oscore.keys import OscoreKeys
 
 _WITHOUT_LOG: Final = (
     "messages that wait are lost, but for what neighbours bring back and what checkpoints hold"

@@ -11,7 +11,7 @@ import datetime
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -20,8 +20,10 @@ from alerts.thresholds import ENDING_DAYS
 from gateway.base.timers import Alarm, Timers
 from gateway.trust.credentials import crl as crls
 from gateway.trust.credentials.certificate_files import certificates, revocation_lists
-from gateway.trust.tls.context import TlsFiles
 from light_dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from gateway.trust.tls.context import TlsFiles
 
 DAY_S = 24 * 3600.0
 LOOK_S = 30.0

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from gateway.node.links.node import TreeNode
 from gateway.node.signing import certificate_part
-from gateway.node.signing.certificate_part import TOPIC, CertificateKind, CertificatePart
+from gateway.node.signing.certificate_part import CertificateKind, CertificatePart
 from gateway.node.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.node.signing.own import OwnKey
 from gateway.node.signing.ring import fingerprint_of
+from gateway.node.signing.topics import CERTIFICATES
 from gateway.node.signing.trust import Trust
 from tree_handler.errors import ProtocolError
 
@@ -74,7 +75,7 @@ def carry(sender: Peer, link: int, receiver: Peer, over: int) -> None:
     sent, sender.sent = sender.sent, []
     for number, row in sent:
         if number == link:
-            receiver.part.receive(over, TOPIC, msgpack.packb(row), 0.0)
+            receiver.part.receive(over, CERTIFICATES, msgpack.packb(row), 0.0)
         else:
             sender.sent.append((number, row))
 
@@ -99,7 +100,7 @@ def carry_all(peers: list[Peer], most: int) -> int:
             sent, sender.sent = sender.sent, []
             for link, row in sent:
                 other = peers[link // 10 if link % 10 == at else link % 10]
-                other.part.receive(link, TOPIC, msgpack.packb(row), 0.0)
+                other.part.receive(link, CERTIFICATES, msgpack.packb(row), 0.0)
                 carried += 1
     return carried
 
@@ -125,7 +126,9 @@ def test_a_certificate_that_others_have_forgotten_does_not_go_round(
     carry_all(peers, 500)
     assert not any(peer.sent for peer in peers)
     assert len({frozenset(one for one, _ in peer.keys.ring) for peer in peers}) == 1
-    peers[2].part.receive(2, TOPIC, msgpack.packb((int(CertificateKind.CHAINS), [renewed[0]])), 0.0)
+    peers[2].part.receive(
+        2, CERTIFICATES, msgpack.packb((int(CertificateKind.CHAINS), [renewed[0]])), 0.0
+    )
     assert carry_all(peers, 500) <= 4
 
 
@@ -166,7 +169,7 @@ def test_certificates_of_nobody_are_looked_at_for_a_while_only(
     monkeypatch.setattr(Trust, "check", count)
     payload = msgpack.packb((int(CertificateKind.CHAINS), [[foreign]] * 100))
     for _ in range(10):
-        a.part.receive(1, TOPIC, payload, 0.0)
+        a.part.receive(1, CERTIFICATES, payload, 0.0)
     assert looked == certificate_part.UNTRUSTED_AT_ONCE
     assert len(a.keys.ring) == 1
 
@@ -177,7 +180,7 @@ def test_any_message_is_taken_or_refused(peers: list[Peer], kind: int, rows: obj
     a = peers[0]
     for payload in (msgpack.packb((kind, rows)), msgpack.packb(rows)):
         with suppress(ProtocolError):
-            a.part.receive(1, TOPIC, payload, 0.0)
+            a.part.receive(1, CERTIFICATES, payload, 0.0)
     assert len(a.keys.ring) == 1
 
 
@@ -232,7 +235,7 @@ def test_a_gateway_of_the_release_before_is_sent_nothing_that_it_does_not_know(
     told = [row for _, (kind, rows) in a.sent if kind == CertificateKind.HAVE for row in rows]
     a.sent.clear()
     # It asks for all that it has not, and would end a link on which a kind comes that is not its.
-    a.part.receive(1, TOPIC, msgpack.packb((int(CertificateKind.WANT), told)), 0.0)
+    a.part.receive(1, CERTIFICATES, msgpack.packb((int(CertificateKind.WANT), told)), 0.0)
     a.part.renewed()
     assert {kind for _, (kind, _) in a.sent} <= {CertificateKind.CHAINS, CertificateKind.HAVE}
 
@@ -248,7 +251,7 @@ def test_statements_of_nobody_are_looked_at_for_a_while_only(
     b.sent.clear()
     bent = statement.data[:-1] + bytes((statement.data[-1] ^ 1,))
     rows = [bent] * (certificate_part.UNTRUSTED_AT_ONCE + 1) + [statement.data]
-    b.part.receive(1, TOPIC, msgpack.packb((int(CertificateKind.FORMER), rows)), 0.0)
+    b.part.receive(1, CERTIFICATES, msgpack.packb((int(CertificateKind.FORMER), rows)), 0.0)
     assert not len(b.keys.ring.former)
     assert not b.sent
 
@@ -256,7 +259,7 @@ def test_statements_of_nobody_are_looked_at_for_a_while_only(
 def test_who_knows_a_thousand_asks_in_messages_that_are_no_larger(peers: list[Peer]) -> None:
     a = peers[0]
     rows = [number.to_bytes(16, "big") for number in range(certificate_part.MAX_ROWS)]
-    a.part.receive(1, TOPIC, msgpack.packb((int(CertificateKind.HAVE), rows)), 0.0)
+    a.part.receive(1, CERTIFICATES, msgpack.packb((int(CertificateKind.HAVE), rows)), 0.0)
     assert max(len(asked) for _, (_, asked) in a.sent) <= certificate_part.MAX_ROWS
     wanted = {row for _, (_, asked) in a.sent for row in asked}
     assert wanted == {*rows, certificate_part.READS_FORMER}
@@ -316,13 +319,13 @@ def test_what_is_never_believed_is_asked_for_ever_more_rarely(
     foreign = Authority(tmp_path / "foreign").issue("gw-b", is_gateway=True).der
     a.links[1] = None
     payload = msgpack.packb((int(CertificateKind.CHAINS), [[foreign]]))
-    a.part.receive(1, TOPIC, payload, 0.0)
+    a.part.receive(1, CERTIFICATES, payload, 0.0)
     asked = 0
     while a.now < 30 * DAY_S:
         asked += let_time_pass(a, a.now + 60.0)
         if a.sent:
             a.sent.clear()
-            a.part.receive(1, TOPIC, payload, a.now)
+            a.part.receive(1, CERTIFICATES, payload, a.now)
     assert 30 <= asked <= 45
 
 

@@ -25,9 +25,14 @@ from hypothesis import strategies as st
 
 from gateway.node.links.node import TreeNode
 from gateway.node.signing import revocation_part, revocations
-from gateway.node.signing.revocation_part import TOPIC, RevocationKind, RevocationPart
-from gateway.node.signing.revocations import FILE_NAME, Revocations, Revoking
-from gateway.node.signing.trust import UntrustedError
+from gateway.node.signing.revocation_part import RevocationKind, RevocationPart
+from gateway.node.signing.revocations import (
+    FILE_NAME,
+    Revocations,
+    Revoking,
+    UntrustedListError,
+)
+from gateway.node.signing.topics import REVOCATIONS
 from gateway.trust.credentials import crl as crls
 from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 from tree_handler.errors import ProtocolError
@@ -94,7 +99,7 @@ class Peer:
             self.part.announce()
 
     def receive(self, link: int, kind: int, rows: object) -> None:
-        self.part.receive(link, TOPIC, msgpack.packb((kind, rows)), self.now)
+        self.part.receive(link, REVOCATIONS, msgpack.packb((kind, rows)), self.now)
 
 
 def settle(*links: tuple[Peer, Peer, int]) -> None:
@@ -252,7 +257,7 @@ def test_what_proves_nothing_is_not_taken(
 ) -> None:
     peer = Peer(tmp_path / "a", authority)
     for why, data in bad_lists(tmp_path, authority).items():
-        with pytest.raises(UntrustedError):
+        with pytest.raises(UntrustedListError):
             peer.kept.take(name, data)
         assert peer.kept.lists == (), why
 
@@ -305,7 +310,7 @@ def test_any_message_is_taken_or_refused(
     a = line[0]
     for payload in (msgpack.packb((kind, rows)), msgpack.packb(rows)):
         with suppress(ProtocolError):
-            a.part.receive(1, TOPIC, payload, 0.0)
+            a.part.receive(1, REVOCATIONS, payload, 0.0)
     assert a.kept.lists == ()
 
 
