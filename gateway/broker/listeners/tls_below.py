@@ -1,4 +1,4 @@
-"""What stands between a socket and a `Connection` where the listener is secure."""
+"""The parts between a socket and a `Connection` where the listener is secure."""
 
 from __future__ import annotations
 

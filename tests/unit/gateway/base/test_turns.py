@@ -1,4 +1,4 @@
-"""What a turn of the event loop gathers is ended once, and at once where reads come alone."""
+"""A turn of the event loop ends once what it gathers, and at once where reads come alone."""
 
 from __future__ import annotations
 
