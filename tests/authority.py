@@ -60,7 +60,7 @@ class Authority:
         self._name = name
         self._key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        issuer = subject if above is None else above._certificate.subject
+        issuer = subject if above is None else above.x509.subject
         issuer_key = self._key if above is None else above._key
         self._certificate = (
             _builder(subject, issuer, self._key.public_key(), issuer_key.public_key(), -2 * expired)

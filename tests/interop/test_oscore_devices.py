@@ -107,7 +107,7 @@ class Proxy(asyncio.DatagramProtocol):
         self._upstream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._upstream.bind(("127.0.0.7", 0))
         self._upstream.setblocking(False)
-        self._gateway = ("127.0.0.1", gateway_port)
+        self.gateway = ("127.0.0.1", gateway_port)
         self._client: Any = None
         self.passed: list[bytes] = []
         asyncio.get_running_loop().add_reader(self._upstream, self._back)
@@ -118,7 +118,7 @@ class Proxy(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: Any) -> None:
         self._client = addr
         self.passed.append(data)
-        self._upstream.sendto(data, self._gateway)
+        self._upstream.sendto(data, self.gateway)
 
     def _back(self) -> None:
         self._transport.sendto(self._upstream.recv(65_535), self._client)
@@ -128,7 +128,7 @@ class Proxy(asyncio.DatagramProtocol):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
             sock.bind(("127.0.0.8", 0))
             sock.settimeout(LIMIT_S)
-            sock.sendto(data, self._gateway)
+            sock.sendto(data, self.gateway)
             return sock.recv(65_535)
 
     def close(self) -> None:
@@ -247,7 +247,7 @@ async def test_what_was_sent_is_taken_once_though_the_gateway_was_killed_meanwhi
     assert (await device.ask(Code.GET, "/sensors/valve", accept=0)).payload == b"0.0"
     gateway.kill()
     gateway.start()
-    proxy._gateway = ("127.0.0.1", gateway.port)
+    proxy.gateway = ("127.0.0.1", gateway.port)
     assert proxy.again(switched_on)[1] == Code.CHANGED  # protected: the Echo that it asks for
     assert (await device.ask(Code.GET, "/sensors/valve", accept=0)).payload == b"0.0"
     assert b"Replay detected" in proxy.again(switched_on)

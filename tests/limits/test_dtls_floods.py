@@ -54,7 +54,7 @@ class Besieged:
         self.gateway = Gateway(folder, "", 'tls = "off"', coap, mqtt=tls)
         self.port = int(self.gateway.listeners["coaps"].rpartition(":")[2])
         self.mqtts = int(self.gateway.listeners["mqtts"].rpartition(":")[2])
-        self._shown = (
+        self.shown = (
             ClientContext("meter-1", KEY),
             CertificateClientContext(self.authority.issue("pump-7"), self.authority),
         )
@@ -78,7 +78,7 @@ class Besieged:
                 assert (await peer.ask(STATUS))[1] == 0x45
             return time.monotonic() - begun_s
 
-        return max(await asyncio.gather(*(one(context) for context in self._shown)))
+        return max(await asyncio.gather(*(one(context) for context in self.shown)))
 
     async def connect(self) -> float:
         """One MQTT client over TLS; how long it took."""
@@ -181,7 +181,7 @@ async def test_alerts_of_strangers_in_the_name_of_a_device(besieged: Besieged) -
     chance = random.Random(3)
     took_s = []
     for number in range(besieged.length(20, 300)):
-        peer = DtlsPeer(besieged._shown[number % 2], besieged.port)
+        peer = DtlsPeer(besieged.shown[number % 2], besieged.port)
         begun_s = time.monotonic()
         shaking = asyncio.create_task(peer.handshake())
         while not shaking.done():
@@ -198,7 +198,7 @@ async def test_alerts_of_strangers_in_the_name_of_a_device(besieged: Besieged) -
 
 async def test_a_device_that_reboots_comes_in_again_from_the_same_port(besieged: Besieged) -> None:
     """RFC 6347, section 4.2.8: the old session stays until the new one is complete."""
-    for context in besieged._shown:
+    for context in besieged.shown:
         peer = DtlsPeer(context, besieged.port)
         for _ in range(besieged.length(5, 50)):
             besieged.hold(await peer.handshake())
@@ -211,7 +211,7 @@ async def test_a_device_that_reboots_comes_in_again_from_the_same_port(besieged:
 
 
 async def test_a_session_outlives_client_hellos_in_its_name(besieged: Besieged) -> None:
-    async with DtlsPeer(besieged._shown[0], besieged.port) as peer:
+    async with DtlsPeer(besieged.shown[0], besieged.port) as peer:
         for _ in range(50):
             peer.inject(hello())
         await asyncio.sleep(0.1)

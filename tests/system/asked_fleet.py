@@ -163,7 +163,7 @@ name = "{ACTUATOR}"
         """Stand elsewhere from now on, while it runs."""
         self.place = place
         self.config.write_text(rewritten(self.config.read_text(), place))
-        self._signal(signal.SIGHUP)
+        self.send_signal(signal.SIGHUP)
 
 
 class SilentPath:

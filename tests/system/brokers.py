@@ -96,9 +96,9 @@ class _Process:
         self._is_up.set()  # whoever waits sees that it is gone
 
     def kill(self) -> None:
-        self._signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
 
-    def _signal(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         if self.is_running:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)  # Popen's own would take its exit code away
@@ -111,7 +111,7 @@ class _Process:
         return self._process.returncode
 
     async def stop(self) -> int:
-        self._signal(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
         return await self.ended()
 
 
@@ -195,7 +195,7 @@ class PoweredGateway(Gateway):
         drops the transaction, and then there is none to wait for): measured with a loop of nothing
         but appends, 1 time in 100. No power cut lets a process live to say so.
         """
-        self._signal(signal.SIGSTOP)
+        self.send_signal(signal.SIGSTOP)
         tasks = Path("/proc", str(self.pid), "task")
         with contextlib.suppress(
             FileNotFoundError, ProcessLookupError

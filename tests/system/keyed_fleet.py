@@ -101,7 +101,7 @@ password_file = "passwords"
     async def reload(self) -> None:
         """SIGHUP, and wait until it is done."""
         count = self.count("are read again")
-        self._signal(signal.SIGHUP)
+        self.send_signal(signal.SIGHUP)
         await self.told("are read again", count + 1)
 
     def count(self, text: str) -> int:

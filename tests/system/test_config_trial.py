@@ -67,7 +67,7 @@ class Changed(Gateway):
         return self.first.decode().replace(f"port = {self.port}", f"port = {self.other_port}")
 
     def ask(self, number: signal.Signals) -> None:
-        self._signal(number)
+        self.send_signal(number)
 
     async def told(self, *words: str) -> tuple[int, str]:
         """Run `hedgerow config`; its exit code, and what it says."""

@@ -27,7 +27,7 @@ class Changeable(TreeGateway):
         """Write the configuration with another line, and send SIGHUP."""
         before = self.config.read_text()
         self.config.write_text(re.sub(text, new, before, flags=re.MULTILINE))
-        self._signal(signal.SIGHUP)
+        self.send_signal(signal.SIGHUP)
 
     def has_neighbours(self, *others: Changeable) -> None:
         addresses = [f"127.0.0.1:{other.port}" for other in others]
@@ -121,6 +121,6 @@ async def test_a_wrong_file_changes_nothing_and_says_which_field(
         assert "nothing is read again" in await a.said(why)
     await a.neighbours(lambda links: links == {"b"})
     a.config.write_text(good.replace(f"hello_s = {HELLO_S}", "hello_s = 0.2"))
-    a._signal(signal.SIGHUP)
+    a.send_signal(signal.SIGHUP)
     await a.said("tree.hello_s has changed: that takes a restart")
     assert [line for line in a.lines if "is down" in line] == []

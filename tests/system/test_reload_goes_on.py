@@ -51,7 +51,7 @@ client_crl_file = "{revoked}"
             return [line for line in gateway.lines if " ERROR " in line]
 
         gateway.config.write_bytes(text.encode() + "# Küche\n".encode("latin-1"))
-        gateway._signal(signal.SIGHUP)
+        gateway.send_signal(signal.SIGHUP)
         await until(lambda: bool(complaints()))
         await client.nothing_came()
         (line,) = complaints()
@@ -63,7 +63,7 @@ client_crl_file = "{revoked}"
 
         revoked.write_bytes(authority.revoke(alice))
         gateway.config.write_text(text)
-        gateway._signal(signal.SIGHUP)
+        gateway.send_signal(signal.SIGHUP)
         told = await client.next()
         assert isinstance(told, Disconnect) and told.reason == ReasonCode.NOT_AUTHORIZED
         assert await client.next() is None

@@ -77,7 +77,7 @@ class Reloaded:
     def reload(self, sensors: str) -> None:
         """Write other sensors and send the signal."""
         self.gateway.config.write_text(self._before + sensors)
-        self.gateway._signal(signal.SIGHUP)
+        self.gateway.send_signal(signal.SIGHUP)
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ async def test_answers_are_told_as_they_come_and_all_at_the_end() -> None:
         watching = fleet.root.remote.watching
         assert not watching._by_exchange
         assert not watching._by_request
-        assert fleet.served._answers.open_requests == 0
+        assert fleet.served.peers()["open_requests"] == 0
 
 
 async def test_the_last_body_comes_in_blocks_and_nobody_is_asked_again_for_them() -> None:
