@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from alerts.ack_link import LIFE_S, PATH, AckLinkError, AckLinks, is_of
+from alerts.ack_link import LIFE_S, PATH, AckLinkError, AckLinks
 
 URL = "https://gw-a.example.org:9641"
 LINKS = AckLinks(b"k" * 32, URL)
@@ -19,8 +19,8 @@ def token(links: AckLinks = LINKS) -> str:
 
 def test_a_link_is_of_its_alert_and_of_no_other() -> None:
     mark = LINKS.mark(token(), AT_US)
-    assert is_of(mark, NAME)
-    assert not is_of(mark, f"{NAME}1")
+    assert AckLinks.is_of(mark, NAME)
+    assert not AckLinks.is_of(mark, f"{NAME}1")
     assert NAME not in LINKS.link(NAME, AT_US), "who sees the link does not see what is wrong"
     assert LINKS.link(NAME, AT_US) == LINKS.link(NAME, AT_US), "a mail that comes again is the same"
 
