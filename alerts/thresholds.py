@@ -13,5 +13,7 @@ ENOUGH_FREE: Final = 0.08
 WEARING_BYTES_PER_DAY: Final = 20e9
 LASTING_BYTES_PER_DAY: Final = 15e9
 WEAR_WINDOW_S: Final = 3_600.0
+WORN_SHARE: Final = 0.9
+"""Of a card's life time, as its kernel tells it in tenths."""
 ENDING_DAYS: Final = 30
 """A certificate or revocation list that ends within these is to be renewed."""

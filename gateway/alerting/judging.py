@@ -62,6 +62,8 @@ class SeenByGateway:
         written_bytes: to it, since the machine's start.
         temperature_cel: of the processor.
         under_voltage: whether the supply is too weak now.
+        is_throttled: whether the firmware slows the processor down now.
+        disk_life_used: how much of the card's life time is used, as a share.
         is_clock_kept: whether a time service keeps the clock.
         log_failure: why the log refuses messages; empty if it takes them.
         certificates: each certificate and list, as ``/status`` has them.
@@ -94,6 +96,8 @@ class SeenByGateway:
     written_bytes: int | None = None
     temperature_cel: float | None = None
     under_voltage: bool | None = None
+    is_throttled: bool | None = None
+    disk_life_used: float | None = None
     is_clock_kept: bool | None = None
     log_failure: str = ""
     certificates: Sequence[Mapping[str, Any]] = ()
@@ -149,6 +153,7 @@ class GatewayJudge:
         """
         verdict = _Verdict(seen)
         self._machine(verdict, seen, steady_s)
+        _strain(verdict, seen)
         self._clock(verdict, seen)
         _certificates(verdict, seen)
         self._broker(verdict, seen, steady_s)
@@ -284,6 +289,16 @@ class _Recent:
         while len(self._marks) > 1 and self._marks[1][0] <= now_s - self._within_s:
             self._marks.popleft()
         return max(0, total - self._marks[0][1])
+
+
+def _strain(verdict: _Verdict, seen: SeenByGateway) -> None:
+    if seen.is_throttled is not None:
+        # Of a supply that is too weak its own alert says all.
+        is_wrong = None if seen.is_throttled and seen.under_voltage else seen.is_throttled
+        verdict.is_wrong(rules.THROTTLED, is_wrong, "its firmware slows the processor down")
+    if (used := seen.disk_life_used) is not None:
+        message = f"up to {used:.0%} of its card's life time are used"
+        verdict.is_wrong(rules.DISK_WORN, used >= thresholds.WORN_SHARE, message, value=used)
 
 
 def _certificates(verdict: _Verdict, seen: SeenByGateway) -> None:

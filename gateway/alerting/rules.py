@@ -38,7 +38,9 @@ DISK_FULL: Final = "disk-full"
 DISK_READ_ONLY: Final = "disk-read-only"
 DISK_WEARING: Final = "disk-wearing"
 LOG_REFUSES: Final = "log-refuses"
+DISK_WORN: Final = "disk-worn"
 HOT: Final = "hot"
+THROTTLED: Final = "throttled"
 UNDER_VOLTAGE: Final = "under-voltage"
 CLOCK_NOT_KEPT: Final = "clock-not-kept"
 CLOCK_JUMPED: Final = "clock-jumped"
@@ -76,6 +78,8 @@ RULES: Final[Mapping[str, RuleTerms]] = {
     CLOCK_JUMPED: _warning(0, 3_600, f"see what sets the clock: {_CLOCK}"),
     UNDER_VOLTAGE: _warning(0, 600, f"take a better supply and a shorter cable: {_ALERT}"),
     HOT: _warning(60, 60, f"give it air, or a heat sink: {_ALERT}"),
+    THROTTLED: _warning(60, 600, f"give it air, and a better supply: {_ALERT}"),
+    DISK_WORN: _warning(0, 0, f"make a backup, and take a new card: {_ALERT}"),
     DISK_WEARING: _warning(0, 60, f"find what writes so much on that machine: {_DISK}"),
     ROOT_FLAPPING: _warning(0, 600, f"what takes its links, or its power? {_LINK}"),
     SENSOR_SILENT: _warning(0, 0, f"hedgerow sensors, and the log, say why: {_ALERT}"),

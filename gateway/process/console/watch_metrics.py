@@ -60,6 +60,8 @@ def _machine(seen: SeenByGateway) -> Iterator[Metric]:
         ("hedgerow_disk_read_only", "1 if that disk takes nothing any more.", seen.is_read_only),
         ("hedgerow_cpu_temperature_celsius", "Of the processor.", seen.temperature_cel),
         ("hedgerow_under_voltage", "1 while the supply is too weak.", seen.under_voltage),
+        ("hedgerow_throttled", "1 while the processor is slowed down.", seen.is_throttled),
+        ("hedgerow_disk_life_used_ratio", "Of that card's life time.", seen.disk_life_used),
         (
             "hedgerow_clock_synchronized",
             "1 while a time service keeps the clock.",

@@ -65,13 +65,14 @@ class MachineFiles:
         self._load = root / "proc/loadavg"
         self._temperature = _thermal_zone(root)
         self._supply = _supply(root)
-        self._disk = _disk(root, state_dir)
+        disk = block_device(root, state_dir)
+        self._disk = None if disk is None else disk / "stat"
 
     def read(self) -> MachineReading:
         """Look now. It reads files and may wait for them: not for the event loop."""
         free_bytes, total_bytes = self._room()
-        temperature = _number(_text(self._temperature))
-        load = _text(self._load)
+        temperature = _number(file_text(self._temperature))
+        load = file_text(self._load)
         return MachineReading(
             clock_offset_ms=self._clock_offset_ms(),
             temperature_cel=None if temperature is None else temperature / 1000,
@@ -92,19 +93,19 @@ class MachineFiles:
         return disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize
 
     def _written_bytes(self) -> int | None:
-        columns = (_text(self._disk) or "").split()
+        columns = (file_text(self._disk) or "").split()
         if len(columns) <= _WRITTEN_SECTORS or not columns[_WRITTEN_SECTORS].isdecimal():
             return None
         return int(columns[_WRITTEN_SECTORS]) * SECTOR_BYTES
 
     def _resident_bytes(self) -> int | None:
-        columns = (_text(self._resident) or "").split()
+        columns = (file_text(self._resident) or "").split()
         if len(columns) < 2 or not columns[1].isdecimal():
             return None
         return int(columns[1]) * os.sysconf("SC_PAGESIZE")
 
     def _is_under_voltage(self) -> bool | None:
-        text = _text(self._supply)
+        text = file_text(self._supply)
         if text is None:
             return None
         try:
@@ -149,7 +150,7 @@ def _thermal_zone(root: Path) -> Path | None:
     """The processor's: a Raspberry Pi calls it ``cpu-thermal``, and PCs ``x86_pkg_temp``."""
     zones = sorted(root.glob("sys/class/thermal/thermal_zone*"))
     for zone in zones:
-        if "cpu" in (kind := _text(zone / "type") or "") or "pkg" in kind:
+        if "cpu" in (kind := file_text(zone / "type") or "") or "pkg" in kind:
             return zone / "temp"
     return zones[0] / "temp" if zones else None
 
@@ -157,14 +158,20 @@ def _thermal_zone(root: Path) -> Path | None:
 def _supply(root: Path) -> Path | None:
     """The alarm of a Raspberry Pi's supply."""
     for chip in sorted(root.glob("sys/class/hwmon/hwmon*")):
-        if _text(chip / "name") == "rpi_volt":
+        if file_text(chip / "name") == "rpi_volt":
             return chip / "in0_lcrit_alarm"
     firmware = root / _FIRMWARE
     return firmware if firmware.is_file() else None
 
 
-def _disk(root: Path, state_dir: Path) -> Path | None:
-    """Statistics of the disk with this folder: of all of it, since all of it wears out."""
+def block_device(root: Path, state_dir: Path) -> Path | None:
+    """Return the kernel's folder of the disk with this folder: of all of it, since all wears out.
+
+    Args:
+        root: where the kernel's files are.
+        state_dir: on that disk.
+
+    """
     try:
         device = state_dir.stat().st_dev
     except OSError:
@@ -172,10 +179,25 @@ def _disk(root: Path, state_dir: Path) -> Path | None:
     part = root / f"sys/dev/block/{os.major(device)}:{os.minor(device)}"
     if not (part / "stat").is_file():
         return None
-    return (part.resolve().parent if (part / "partition").is_file() else part) / "stat"
+    return part.resolve().parent if (part / "partition").is_file() else part
 
 
-def _text(path: Path | None) -> str | None:
+def firmware_bits(root: Path) -> int | None:
+    """Return the bits of a Raspberry Pi's ``get_throttled``; None where no firmware tells them.
+
+    Args:
+        root: where the kernel's files are.
+
+    """
+    text = file_text(root / _FIRMWARE)
+    try:
+        return None if text is None else int(text, 16)
+    except ValueError:
+        return None
+
+
+def file_text(path: Path | None) -> str | None:
+    """Return what stands in a file of the kernel; None if it can't be read, or there is none."""
     if path is None:
         return None
     try:

@@ -97,12 +97,13 @@ class SiteApi:
 
         status = json.loads(await self._asker.good(asked.visitor, SiteQuestion("GET", ("status",))))
         machine = await self._looked()
+        bits, is_weak = machine["firmware_bits"], machine["under_voltage"]
         found = findings(
             Examined(
                 status=status,
                 clock_is_set=machine["clock_is_set"],
                 free_bytes=machine["disk_free_bytes"],
-                throttled=1 if machine["under_voltage"] else None,
+                throttled=int(is_weak) if bits is None and is_weak is not None else bits,
                 temperature_c=machine["temperature_cel"],
             )
         )
@@ -318,12 +319,13 @@ def _told(links: Sequence[WebLink]) -> list[dict[str, Any]]:
 def _look(state_dir: Path) -> dict[str, Any]:
     """Look at the machine; it waits for files."""
     from gateway.base.lasting_clock import KernelClocks  # noqa: PLC0415  # as above
-    from gateway.process.fleet_status.machine import MachineFiles  # noqa: PLC0415  # loaded long before
+    from gateway.process.fleet_status import machine  # noqa: PLC0415  # loaded long before
     from gateway.process.fleet_status.own_release import ReleaseFiles  # noqa: PLC0415  # as above
 
     told: dict[str, Any] = msgspec.to_builtins(
         {
-            **_fields(MachineFiles(state_dir).read()),
+            **_fields(machine.MachineFiles(state_dir).read()),
+            "firmware_bits": machine.firmware_bits(Path("/")),
             **_fields(ReleaseFiles().read()),
             "clock_is_set": KernelClocks().is_synchronised(),
         }

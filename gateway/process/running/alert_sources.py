@@ -21,6 +21,7 @@ from gateway.node.links.node import TreeNode
 from gateway.process.configuration.config import GatewaySection
 from gateway.process.fleet_status.machine import MachineFiles, MachineReading
 from gateway.process.fleet_status.own_release import ReleaseFiles, ReleaseReading
+from gateway.process.fleet_status.strain import StrainFiles, StrainReading
 from gateway.process.running.attachment import Attachment
 from gateway.process.running.sensor_watch import SensorWatch
 from gateway.process.status.edge import GatewayEdge
@@ -43,6 +44,7 @@ class MachineLook:
         release: which release it runs.
         is_read_only: whether the disk takes nothing any more.
         is_clock_kept: whether a time service keeps the clock.
+        strain: what wears it down.
 
     """
 
@@ -50,6 +52,7 @@ class MachineLook:
     release: ReleaseReading
     is_read_only: bool | None = None
     is_clock_kept: bool | None = None
+    strain: StrainReading = StrainReading()
 
     @classmethod
     def unseen(cls) -> MachineLook:
@@ -70,6 +73,7 @@ class MachineEyes:
         self._state_dir = state_dir
         self._machine = MachineFiles(state_dir, root)
         self._release = ReleaseFiles(root=root)
+        self._strain = StrainFiles(state_dir, root)
         self._clocks = KernelClocks()
 
     def look(self) -> MachineLook:
@@ -79,7 +83,8 @@ class MachineEyes:
         except OSError:
             return MachineLook.unseen()
         kept = self._clocks.is_synchronised()
-        return MachineLook(self._machine.read(), self._release.read(), is_read_only, kept)
+        machine, release = self._machine.read(), self._release.read()
+        return MachineLook(machine, release, is_read_only, kept, self._strain.read())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +140,8 @@ class AlertSources:
             written_bytes=machine.disk_written_bytes,
             temperature_cel=machine.temperature_cel,
             under_voltage=machine.under_voltage,
+            is_throttled=look.strain.is_throttled,
+            disk_life_used=look.strain.disk_life_used,
             is_clock_kept=look.is_clock_kept,
             log_failure=self.node.log.failure,
             certificates=self.edge.expiry.as_json(),

@@ -22,6 +22,8 @@ WELL = SeenByGateway(
     written_bytes=1_000,
     temperature_cel=45.0,
     under_voltage=False,
+    is_throttled=False,
+    disk_life_used=0.3,
     is_clock_kept=True,
     certificates=[{"field": "mqtt.certificate_file", "number": 1, "name": "gw-a", "days_left": 90}],
     limits={"sessions": (10, 1000)},
@@ -67,6 +69,9 @@ def test_a_gateway_that_is_well_has_no_alert_and_each_rule_is_judged() -> None:
         ({"log_failure": "No space left on device"}, rules.LOG_REFUSES, ""),
         ({"temperature_cel": 80.0}, rules.HOT, ""),
         ({"under_voltage": True}, rules.UNDER_VOLTAGE, ""),
+        ({"is_throttled": True}, rules.THROTTLED, ""),
+        ({"is_throttled": True, "under_voltage": True}, rules.UNDER_VOLTAGE, ""),
+        ({"disk_life_used": 0.9}, rules.DISK_WORN, ""),
         ({"is_clock_kept": False}, rules.CLOCK_NOT_KEPT, ""),
         ({"limits": {"sessions": (900, 1000)}}, rules.LIMIT_NEAR, "sessions"),
         ({"dropped": 1}, rules.MESSAGES_DROPPED, ""),
@@ -102,11 +107,13 @@ def test_what_could_not_be_looked_at_is_judged_by_no_rule() -> None:
     unseen = dict.fromkeys(
         (
             *("free_bytes", "total_bytes", "is_read_only", "written_bytes"),
-            *("temperature_cel", "under_voltage", "is_clock_kept"),
+            *("temperature_cel", "under_voltage", "is_throttled", "is_clock_kept"),
+            "disk_life_used",
         )
     )
     judged = look(**unseen, is_release_known=False)
-    assert not {rules.DISK_FULL, rules.HOT, rules.RELEASE_RETURNED} & set(judged.judged)
+    unknown = {rules.DISK_FULL, rules.HOT, rules.RELEASE_RETURNED, rules.THROTTLED, rules.DISK_WORN}
+    assert not unknown & set(judged.judged)
     assert judged.wrong == []
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from machine_files import machine_with_a_card
 
 from gateway.process.configuration.config import ConfigError, GatewaySection
 from gateway.process.fleet_status.machine import MachineFiles, kernel_clock_offset_ms
 from gateway.process.fleet_status.pace import FIRST_S, LEAST_GAP_S, SETTLE_S, StatusPace, TreePlace
+from gateway.process.fleet_status.strain import StrainFiles, StrainReading
 
 OWN = TreePlace("gw-a", None)
 BELOW = TreePlace("gw-b", "gw-b")
@@ -115,6 +117,26 @@ def test_an_older_firmware_says_whether_the_supply_is_too_weak_now(
 ) -> None:
     files(tmp_path, {"sys/devices/platform/soc/soc:firmware/get_throttled": text})
     assert MachineFiles(tmp_path, tmp_path).read().under_voltage is is_low
+
+
+@pytest.mark.parametrize(
+    ("bits", "life", "told"),
+    [
+        ("0", "0x01 0x02", StrainReading(is_throttled=False, disk_life_used=0.2)),
+        ("50004", "0x0b 0x01", StrainReading(is_throttled=True, disk_life_used=1.1)),
+        ("50000", "0x00 0x00", StrainReading(is_throttled=False)),
+        ("slow", "0x01 worn", StrainReading()),
+        ("", "", StrainReading()),
+    ],
+)
+def test_a_slowed_processor_and_a_worn_card_are_read(
+    tmp_path: Path, bits: str, life: str, told: StrainReading
+) -> None:
+    card = machine_with_a_card(tmp_path)
+    files(tmp_path, {"sys/devices/platform/soc/soc:firmware/get_throttled": bits})
+    (card / "device/life_time").write_text(f"{life}\n")
+    assert StrainFiles(tmp_path, tmp_path).read() == told
+    assert StrainFiles(tmp_path / "gone", tmp_path / "none").read() == StrainReading()
 
 
 def test_what_a_machine_does_not_tell_or_tells_oddly_is_unknown(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from aiosmtpd.controller import Controller
+from machine_files import machine_with_a_card
 from ports import free_port
 
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
@@ -66,7 +67,8 @@ class Mailbox:
 
 
 SOON = {
-    name: replace(RULES[name], after_s=0, clears_after_s=0) for name in ("hot", "under-voltage")
+    name: replace(RULES[name], after_s=0, clears_after_s=0)
+    for name in ("hot", "under-voltage", "throttled", "disk-worn")
 }
 
 
@@ -97,6 +99,8 @@ class Sources:
             ahead_s=0.0,
             temperature_cel=temperature,
             under_voltage=look.machine.under_voltage,
+            is_throttled=look.strain.is_throttled,
+            disk_life_used=look.strain.disk_life_used,
             failing=dict(self.watched.failing),
             **{"is_read_only": False} | self.wrong,
         )
@@ -279,3 +283,29 @@ async def test_heat_and_a_weak_supply_of_the_kernels_files_are_told_and_their_en
     finally:
         server.stop()
     assert len(box.lines) == 4, "each once"
+
+
+async def test_a_slowed_processor_and_a_card_at_its_end_are_told_once_and_their_end(
+    bed: Bed, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    firmware = root / "sys/devices/platform/soc/soc:firmware"
+    life = machine_with_a_card(root) / "device/life_time"
+    firmware.mkdir(parents=True)
+    (firmware / "get_throttled").write_text("4\n")
+    life.write_text("0x09 0x02\n")
+    way = Way()
+    plan = replace(AlertPlan(ways=("mail",), look_s=0.05, gather_s=0), terms=SOON)
+
+    def told() -> set[tuple[str, str]]:
+        return {(one.rule, one.change) for one in way.taken}
+
+    watch = bed.watch(MachineEyes(tmp_path, root).look, plan, mail=way)
+    await until(lambda: told() == {("throttled", "raised"), ("disk-worn", "raised")})
+    await watch.stop()
+    bed.watch(MachineEyes(tmp_path, root).look, plan, mail=way)
+    (firmware / "get_throttled").write_text("40000\n")
+    life.write_text("0x01 0x01\n")  # another card
+    await until(lambda: {("throttled", "cleared"), ("disk-worn", "cleared")} <= told())
+    assert sorted(way.changes) == ["cleared", "cleared", "raised", "raised"]
