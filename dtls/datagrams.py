@@ -242,9 +242,10 @@ def listen(hosts: Sequence[str], port: int, scheme: str) -> list[socket.socket]:
 def _bind(host: str, port: int, scheme: str, *, v6_only: bool) -> socket.socket:
     name = f"{scheme}://{join_host_port(host, port)}"
     try:
-        version = ipaddress.ip_address(host).version
+        address = ipaddress.ip_address(host)
     except ValueError:
         raise SocketError(f"{name}: {host!r} is not an IP address") from None
+    version = address.version
     family = socket.AF_INET6 if version == 6 else socket.AF_INET
     try:
         sock = socket.socket(family, socket.SOCK_DGRAM)
@@ -254,19 +255,29 @@ def _bind(host: str, port: int, scheme: str, *, v6_only: bool) -> socket.socket:
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
-        # What comes to a group is for the sockets that joined it; one that is bound to all
-        # addresses would have what other programs of the machine joined.
         if version == 6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, v6_only)
-            sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
-        if not v6_only or version == 4:
-            sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
+        if address.is_unspecified:
+            _leave_groups_to_others(sock, v6_only=v6_only)
         sock.bind((host, port))
     except (OSError, OverflowError) as error:
         sock.close()
         what = error.strerror if isinstance(error, OSError) else None
         raise SocketError(f"{name}: {what or error}") from error
     return sock
+
+
+def _leave_groups_to_others(sock: socket.socket, *, v6_only: bool) -> None:
+    """Have a socket that is bound to all addresses hear nothing of groups that it did not join.
+
+    It would have what other programs of the machine joined. One that is bound to an address of its
+    own hears no group, and some kernels (an emulated one, say) do not know the options.
+    """
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_MULTICAST_ALL, 0)
+        if v6_only:
+            return
+    sock.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
 
 
 def join_host_port(host: str, port: int, default_port: int | None = None) -> str:

@@ -1,4 +1,4 @@
-"""What wears a machine down, as its kernel tells it: a slowed processor, a card at its end."""
+"""Wear of a machine as its kernel tells it: a slowed processor, a card at its end."""
 
 from __future__ import annotations
 

@@ -57,3 +57,22 @@ async def test_an_empty_datagram_hides_none_behind_it() -> None:
 async def test_what_a_taker_leaves_comes_again() -> None:
     sent = [bytes((number,)) for number in range(5)]
     assert await taken(sent, at_a_time=1) == sent
+
+
+@pytest.mark.parametrize(
+    ("host", "level", "option", "hears_all"),
+    [
+        ("127.0.0.1", socket.IPPROTO_IP, 49, 1),
+        ("0.0.0.0", socket.IPPROTO_IP, 49, 0),
+        ("::1", socket.IPPROTO_IPV6, 29, 1),
+        ("::", socket.IPPROTO_IPV6, 29, 0),
+        ("::", socket.IPPROTO_IP, 49, 0),
+    ],
+)
+def test_only_a_socket_of_all_addresses_is_told_to_leave_groups_to_who_joined_them(
+    host: str, level: int, option: int, hears_all: int
+) -> None:
+    """One of an address hears none, and a kernel that does not know the option lets it listen."""
+    (bound,) = listen([host], 0, "coap")
+    with bound:
+        assert bound.getsockopt(level, option) == hears_all
