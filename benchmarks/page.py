@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -37,8 +37,6 @@ LOOKS: Final = 15
 PUBACKS_S: Final = 4.0
 ROUNDS: Final = 12
 """All pages have been looked at twice then. Rounds are short, so all see the same machine."""
-LEAF_S: Final = 1.0
-"""After so long somebody who goes through all pages opens the next one."""
 USER: Final = {"user": "bench", "password": "bench"}
 ANSWERS: Final = (
     *("overview", "tree", "members", "clients", "sensors", "sensors?hour=0", "alerts", "log"),
@@ -175,34 +173,24 @@ def percentiles(took_ms: Sequence[float]) -> str:
     return f"median {parts[49]:6.2f} ms, p99 {parts[98]:6.2f} ms of {len(took_ms)}"
 
 
-async def opened(session: aiohttp.ClientSession, gateway: Address, lap: int) -> None:
-    """Look as a browser with the pages of sensors and clients open does, until cancelled."""
-    del lap
-    while True:
-        for path in ("overview", "sensors?hour=0", "clients"):
-            await look(session, gateway, path)
-        await asyncio.sleep(3)
+class Way(NamedTuple):
+    """A way of looking at a gateway's pages.
 
-
-async def leafed(session: aiohttp.ClientSession, gateway: Address, lap: int) -> None:
-    """Look as somebody who goes through all pages, each a second long, until cancelled.
-
-    Args:
-        session: logged in.
-        gateway: whose pages.
-        lap: how many rounds were before this one, which goes on where they ended.
+    Attributes:
+        pages: what is asked at once, step by step, and then from the beginning.
+        pause_s: after each step.
 
     """
-    begin = lap * int(PUBACKS_S / LEAF_S) % len(ANSWERS)
-    for path in itertools.cycle(ANSWERS[begin:] + ANSWERS[:begin]):
-        await look(session, gateway, path)
-        await asyncio.sleep(LEAF_S)
+
+    pages: Sequence[Sequence[str]]
+    pause_s: float
 
 
-LOOKING: Final[Mapping[str, Callable[[aiohttp.ClientSession, Address, int], Awaitable[None]]]] = {
-    "three open": opened,
-    "all by turns": leafed,
+LOOKING: Final[Mapping[str, Way]] = {
+    "three open": Way([("overview", "sensors?hour=0", "clients")], 3.0),
+    "all by turns": Way([(path,) for path in ANSWERS], 1.0),
 }
+"""A browser with these pages open; somebody who goes through all pages."""
 
 
 async def logged_in(session: aiohttp.ClientSession, gateway: Address) -> None:
@@ -213,12 +201,25 @@ async def logged_in(session: aiohttp.ClientSession, gateway: Address) -> None:
 
 
 async def view(gateway: Address, what: str, lap: int, looks: Event) -> None:
-    """Log in, say so by `looks`, and look until the process is ended."""
+    """Log in, say so by `looks`, and look until the process is ended.
+
+    Args:
+        gateway: whose pages.
+        what: the way of looking.
+        lap: how many rounds were before this one, which goes on where they ended.
+        looks: is set once it looks.
+
+    """
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(cookie_jar=jar) as session:
         await logged_in(session, gateway)
         looks.set()
-        await LOOKING[what](session, gateway, lap)
+        pages, pause_s = LOOKING[what]
+        begin = lap * int(PUBACKS_S / pause_s) % len(pages)
+        for step in itertools.chain(pages[begin:], itertools.cycle(pages)):
+            for path in step:
+                await look(session, gateway, path)
+            await asyncio.sleep(pause_s)
 
 
 def viewer(gateway: Address, what: str, lap: int, looks: Event) -> None:

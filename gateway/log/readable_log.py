@@ -33,8 +33,8 @@ class ReadableLog:
         not what damage has cost it."""
         self._segments: list[Segment] = []
         self._lowest: LowestNumbers | None = None
-        """Those of sealed segments. None until it is asked for: a start reads indexes, and a survey
-        finds less."""
+        """The lowest numbers in sealed segments; None until somebody asks: a start reads indexes,
+        and a survey finds less."""
         self._inner = InnerStarts(folder)
         self._damage = Damage(self._inner)
 

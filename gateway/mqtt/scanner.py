@@ -141,7 +141,7 @@ class Scanner:
         return packets
 
     def rest(self) -> bytes:
-        """All that was fed and not taken, which is then another's to read."""
+        """Return all that was fed and not taken, which is then another's to read."""
         rest = b"".join((self._data[self._at :], *self._pieces))
         self._data, self._at = b"", 0
         self._pieces.clear()

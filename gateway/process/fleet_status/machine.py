@@ -12,19 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from gateway.base import machine_memory
+from gateway.base import firmware, machine_memory
 from light_dataclasses import dataclass
 
 SECTOR_BYTES: Final = 512
 """Of the kernel's block statistics, whatever the disk's own are."""
-UNDER_VOLTAGE_NOW: Final = 1
-"""Bit of the firmware's ``get_throttled``."""
 _WRITTEN_SECTORS: Final = 6
 """Column of ``/sys/dev/block/*/stat`` (Documentation/block/stat)."""
 _STA_UNSYNC: Final = 0x0040
 _STA_NANO: Final = 0x2000
 _TIME_ERROR: Final = 5
-_FIRMWARE: Final = "sys/devices/platform/soc/soc:firmware/get_throttled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +102,8 @@ class MachineFiles:
         return int(columns[1]) * os.sysconf("SC_PAGESIZE")
 
     def _is_under_voltage(self) -> bool | None:
-        text = file_text(self._supply)
-        if text is None:
-            return None
-        try:
-            return bool(int(text, 16) & UNDER_VOLTAGE_NOW)
-        except ValueError:
-            return None
+        bits = firmware.bits_in(self._supply)
+        return None if bits is None else bool(bits & firmware.UNDER_VOLTAGE_NOW)
 
 
 def kernel_clock_offset_ms() -> float | None:
@@ -160,8 +152,8 @@ def _supply(root: Path) -> Path | None:
     for chip in sorted(root.glob("sys/class/hwmon/hwmon*")):
         if file_text(chip / "name") == "rpi_volt":
             return chip / "in0_lcrit_alarm"
-    firmware = root / _FIRMWARE
-    return firmware if firmware.is_file() else None
+    told = root / firmware.FILE
+    return told if told.is_file() else None
 
 
 def block_device(root: Path, state_dir: Path) -> Path | None:
@@ -180,20 +172,6 @@ def block_device(root: Path, state_dir: Path) -> Path | None:
     if not (part / "stat").is_file():
         return None
     return part.resolve().parent if (part / "partition").is_file() else part
-
-
-def firmware_bits(root: Path) -> int | None:
-    """Return the bits of a Raspberry Pi's ``get_throttled``; None where no firmware tells them.
-
-    Args:
-        root: where the kernel's files are.
-
-    """
-    text = file_text(root / _FIRMWARE)
-    try:
-        return None if text is None else int(text, 16)
-    except ValueError:
-        return None
 
 
 def file_text(path: Path | None) -> str | None:

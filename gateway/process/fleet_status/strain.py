@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gateway.process.fleet_status.machine import block_device, file_text, firmware_bits
+from gateway.base import firmware
+from gateway.process.fleet_status.machine import block_device, file_text
 from light_dataclasses import dataclass
 
-THROTTLED_NOW: Final = 1 << 2
-"""Bit of the firmware's ``get_throttled``."""
 _TENTH: Final = 10
 _EXCEEDED: Final = 0x0B
 """``DEVICE_LIFE_TIME_EST`` of JEDEC eMMC 5.0 counts tenths from 1 on; this one is beyond all."""
@@ -46,9 +45,9 @@ class StrainFiles:
 
     def read(self) -> StrainReading:
         """Look now. It reads files and may wait for them: not for the event loop."""
-        bits = firmware_bits(self._root)
+        bits = firmware.bits(self._root)
         return StrainReading(
-            is_throttled=None if bits is None else bool(bits & THROTTLED_NOW),
+            is_throttled=None if bits is None else bool(bits & firmware.THROTTLED_NOW),
             disk_life_used=_life_used(file_text(self._life)),
         )
 

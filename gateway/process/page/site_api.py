@@ -318,14 +318,15 @@ def _told(links: Sequence[WebLink]) -> list[dict[str, Any]]:
 
 def _look(state_dir: Path) -> dict[str, Any]:
     """Look at the machine; it waits for files."""
+    from gateway.base import firmware  # noqa: PLC0415  # as above
     from gateway.base.lasting_clock import KernelClocks  # noqa: PLC0415  # as above
-    from gateway.process.fleet_status import machine  # noqa: PLC0415  # loaded long before
+    from gateway.process.fleet_status.machine import MachineFiles  # noqa: PLC0415  # loaded long before
     from gateway.process.fleet_status.own_release import ReleaseFiles  # noqa: PLC0415  # as above
 
     told: dict[str, Any] = msgspec.to_builtins(
         {
-            **_fields(machine.MachineFiles(state_dir).read()),
-            "firmware_bits": machine.firmware_bits(Path("/")),
+            **_fields(MachineFiles(state_dir).read()),
+            "firmware_bits": firmware.bits(Path("/")),
             **_fields(ReleaseFiles().read()),
             "clock_is_set": KernelClocks().is_synchronised(),
         }

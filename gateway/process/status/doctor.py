@@ -10,14 +10,13 @@ from typing import Any
 from alerts.thresholds import ENDING_DAYS, HOT_CEL
 from gateway.backups import standing
 from gateway.backups.standing import BackupStanding
+from gateway.base.firmware import THROTTLED_NOW, UNDER_VOLTAGE_NOW, UNDER_VOLTAGE_SINCE
 from gateway.base.printable import printable
 from gateway.process.status.links_text import without_links
 from light_dataclasses import dataclass
 
 LITTLE_BYTES = 64_000_000
 """With less room on its disk a gateway soon refuses messages."""
-UNDER_VOLTAGE_NOW, THROTTLED_NOW, UNDER_VOLTAGE_SINCE = 1 << 0, 1 << 2, 1 << 16
-"""Bits of the firmware's ``get_throttled``."""
 
 
 class Weight(StrEnum):

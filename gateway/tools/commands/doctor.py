@@ -10,12 +10,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gateway.base import exit_codes, remedies
+from gateway.base import exit_codes, firmware, remedies
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.output import print_json
 
-THROTTLED = Path("/sys/devices/platform/soc/soc:firmware/get_throttled")
-"""A Pi's firmware tells of its power here."""
 TEMPERATURE = Path("/sys/class/thermal/thermal_zone0/temp")
 REBOOT = Path("/run/reboot-required")
 """Debian's packages leave it where what they have brought runs from the next boot on."""
@@ -79,7 +77,7 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
         raise WrongUseError(f"{file}: {error.strerror}") from error
     options.config, options.gateway = file, None
     status, silence = _status(options)
-    hot = _number(TEMPERATURE, 10)
+    hot = _number(TEMPERATURE)
     return Examined(
         faults={fault.told(file): fault.remedy for fault in faults},
         silence="" if silence is None else str(silence),
@@ -89,7 +87,7 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
         reboot_for=_reboot_for(),
         clock_is_set=KernelClocks().is_synchronised(),
         free_bytes=_free_bytes(file),
-        throttled=_number(THROTTLED, 16),
+        throttled=firmware.bits(Path("/")),
         temperature_c=None if hot is None else hot / 1000,
         releases=_releases(),
         backup=BackupFiles().read(),
@@ -164,9 +162,9 @@ def _reboot_for() -> list[str] | None:
         return []
 
 
-def _number(path: Path, base: int) -> int | None:
+def _number(path: Path) -> int | None:
     try:
-        return int(path.read_text(), base)
+        return int(path.read_text())
     except (OSError, ValueError):
         return None
 

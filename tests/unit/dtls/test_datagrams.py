@@ -72,7 +72,7 @@ async def test_what_a_taker_leaves_comes_again() -> None:
 def test_only_a_socket_of_all_addresses_is_told_to_leave_groups_to_who_joined_them(
     host: str, level: int, option: int, hears_all: int
 ) -> None:
-    """One of an address hears none, and a kernel that does not know the option lets it listen."""
+    """A socket of one address hears no group, so it listens on a kernel without the option too."""
     (bound,) = listen([host], 0, "coap")
     with bound:
         assert bound.getsockopt(level, option) == hears_all
