@@ -98,9 +98,10 @@ compiled-in-ci:
 test-compiled: compiled ## units, conformance and simulations on the compiled build
 	@deploy/test-compiled $(TESTS)
 
-test-deploy: ## boot Debian systems, provision, upgrade and break them (root; an hour)
+test-deploy: ## boot Debian systems, provision, upgrade and break them (root; hours; WORKERS=1 for one at a time)
 	@deploy/set-up test
-	@.venv/bin/python -m pytest tests/deploy tests/system -m deploy --timeout 0 -s $(DEPLOY)
+	@.venv/bin/python -m pytest tests/deploy tests/system -m deploy --timeout 0 -s \
+		-n $(or $(WORKERS),4) --dist loadgroup $(DEPLOY)
 
 wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 for one)
 	@deploy/wheels $(KINDS)
