@@ -103,7 +103,7 @@ test-compiled: compiled ## units, conformance and simulations on the compiled bu
 test-deploy: ## boot Debian systems, provision, upgrade and break them (root; hours; WORKERS=1 for one at a time)
 	@deploy/set-up test
 	@.venv/bin/python -m pytest tests/deploy tests/system -m deploy --timeout 0 -s \
-		-n $(or $(WORKERS),4) --dist loadgroup $(DEPLOY)
+		-n $(or $(WORKERS),4) --dist loadscope $(DEPLOY)
 
 wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 for one)
 	@deploy/wheels $(KINDS)
