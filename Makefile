@@ -2,11 +2,13 @@
 .PHONY: help demo test test-on-one-build test-others one-build-in-ci others-in-ci imported-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak notice clean
 .DEFAULT_GOAL := help
 
-# SEED=N replays what a run of CI drew, which prints it: the order, and what tests draw themselves.
-# Without it modules run as they stand, and draw by seed 1. --seed is known where a path is named.
+# SEED=N (below 2^32) replays what a run of CI drew, which prints it: the order of the tests, what they draw themselves,
+# and Python's hashes, by which sets are ordered. Without it modules run as they stand, and draw by seed 1. --seed is
+# known where a path is named.
 SEED ?=
 DRAWN = $(if $(SEED),--random-order-seed=$(SEED) --seed=$(SEED))
-PYTEST = .venv/bin/python -m pytest $(DRAWN)
+HASHED = PYTHONHASHSEED=$(or $(SEED),1)
+PYTEST = $(HASHED) .venv/bin/python -m pytest $(DRAWN)
 HOW = --dist loadscope --no-loadscope-reorder
 BESIDE = -n $(or $(WORKERS),logical) $(HOW)
 # Another build of the same sources, where `make compiled` has made one: `make test` runs these
@@ -50,7 +52,7 @@ test-on-one-build:
 	@if [ -x $(COMPILED)/bin/python ] && deploy/compiled --is-current; then \
 		echo "Running unit, conformance and simulation tests on the compiled build"; \
 		mkdir -p .pytest_cache; \
-		HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
+		$(HASHED) HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
 			$(DRAWN) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) $(ON_BOTH_BUILDS) --ignore $(UNCOMPILED) \
 			--note-passed $(PASSED) || exit; fi
 	@echo "Running those that no compiled build has passed (units, simulations, faults)"
@@ -101,7 +103,7 @@ test-compiled: compiled ## units, conformance and simulations on the compiled bu
 test-deploy: ## boot Debian systems, provision, upgrade and break them (root; hours; WORKERS=1 for one at a time)
 	@deploy/set-up test
 	@.venv/bin/python -m pytest tests/deploy tests/system -m deploy --timeout 0 -s \
-		-n $(or $(WORKERS),4) --dist loadgroup $(DEPLOY)
+		-n $(or $(WORKERS),4) --dist loadscope $(DEPLOY)
 
 wheels: ## compiled wheels for Pis and PCs, in dist/wheels (KINDS=cp313-aarch64 for one)
 	@deploy/wheels $(KINDS)

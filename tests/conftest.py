@@ -44,8 +44,9 @@ os.umask(0o027)
 TOGETHER = {
     "spark": "one Spark takes a gibibyte and all cores, and one session serves all tests",
     "multicast": "all find each other on one group and port of the loopback",
+    "fleet of three": "they boot the same three systems, of which the last module retires one",
 }
-"""Tests of several modules that must not run at the same time, and why."""
+"""Tests of several modules that stay in one process, one after the other, and why."""
 _SPARK = (
     *("test_spark_ingest.py", "test_spark_session.py", "test_ingest_command.py"),
     *("test_demo.py", "test_kill.py"),
@@ -54,7 +55,12 @@ _SPARK = (
     *("test_ingest_elsewhere.py", "test_an_hour_through_the_job.py"),
 )
 _MULTICAST = ("test_multicast_discovery.py", "test_dns_sd.py")
-GROUPS = dict.fromkeys(_SPARK, "spark") | dict.fromkeys(_MULTICAST, "multicast")
+_FLEET_OF_THREE = ("test_fleet_of_three.py", "test_upgrade.py", "test_who_comes_and_goes.py")
+GROUPS = (
+    dict.fromkeys(_SPARK, "spark")
+    | dict.fromkeys(_MULTICAST, "multicast")
+    | dict.fromkeys(_FLEET_OF_THREE, "fleet of three")
+)
 ALONE = {
     "network": "what is measured there is how soon real processes notice a silent neighbour",
 }

@@ -19,13 +19,13 @@ from dtls.keystore import Keystore
 from gateway.base.steady_clock import steady_clock
 from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess, Introduction
-from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.remote.answers import RemoteAnswers
 from gateway.coap.remote.exchange import RemoteExchange
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.remote.forward_proxy import ForwardProxy
 from gateway.coap.remote.named_answers import NamedAnswers
 from gateway.coap.remote.parts import RemoteParts
+from gateway.coap.responders import ImmediateResponder
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.trust.policy.action import Where
 from gateway.trust.policy.policy import Policy, PolicyRules

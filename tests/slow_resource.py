@@ -13,9 +13,9 @@ from dtls.identity import PeerIdentity, Proof
 from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
-from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.peers import session_peer
 from gateway.coap.requester import plain_requester
+from gateway.coap.responders import ImmediateResponder
 from tests.policies import open_access
 
 IF_MATCH, ETAG, URI_PATH = 1, 4, 11

@@ -16,15 +16,6 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess, is_short
-from gateway.coap.at_hand import (
-    AskForBody,
-    AskPeer,
-    ImmediateResponder,
-    KeptResponse,
-    PendingResponse,
-    RespondAtHand,
-    WithoutTurn,
-)
 from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
 from gateway.coap.passed_on import is_passed_on
@@ -34,6 +25,15 @@ from gateway.coap.preconditions import Preconditions, may_have_conditions
 from gateway.coap.refused_requests import RefusedRequests
 from gateway.coap.rendering import Renderings
 from gateway.coap.representations import represented
+from gateway.coap.responders import (
+    AskForBody,
+    AskPeer,
+    ImmediateResponder,
+    KeptResponse,
+    PendingResponse,
+    RespondTo,
+    WithoutTurn,
+)
 from gateway.coap.writes_in_turn import TurnOfWrite, WriteInTurn, rendered_in_turn
 
 RENDERING_RATES: Final = Rates(host=20.0, strangers=50.0)
@@ -72,7 +72,7 @@ class RequestAnswers(Protocol):
     """The layer that answers the requests of CoAP peers, as `Answers` does."""
 
     def asked(
-        self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
+        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Answer a request."""
 
@@ -123,7 +123,7 @@ class Answers:
         """Responses that are right for a time, by who may read them and how they were asked for."""
         access.tell_of_changes(self._reads.clear)
         self._ends: dict[int, Callable[[], None]] = {}
-        self._open: dict[int, tuple[Asked, RespondAtHand, object]] = {}
+        self._open: dict[int, tuple[Asked, RespondTo, object]] = {}
         """With what answers: of a write it says whether something may be done already."""
 
     @property
@@ -142,7 +142,7 @@ class Answers:
         return {"renderings_host": shares.refused_host, "renderings_full": shares.refused_full}
 
     def asked(
-        self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
+        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Answer a request.
 
@@ -222,7 +222,7 @@ class Answers:
         await self._renderings.stop()
 
     def _serve(
-        self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
+        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         request = asked.request
         sources = self._sources.of(request)
@@ -258,7 +258,7 @@ class Answers:
         conditions: Preconditions,
         asked: Asked,
         now: float,
-        respond: RespondAtHand,
+        respond: RespondTo,
         ask: AskPeer,
     ) -> tuple[CoapResponse, bool] | None:
         """Have a request answered if its preconditions hold. Nothing is observed that way."""
@@ -309,7 +309,7 @@ class Answers:
         later: PendingResponse,
         sources: Sequence[ImmediateResponder],
         asked: Asked,
-        respond: RespondAtHand,
+        respond: RespondTo,
         ask: AskForBody,
     ) -> None:
         exchange, is_done = asked.exchange, False
@@ -339,7 +339,7 @@ class Answers:
         source: ImmediateResponder,
         asked: Asked,
         response: CoapResponse,
-        respond: RespondAtHand,
+        respond: RespondTo,
     ) -> bool:
         exchange = asked.exchange
         if not asked.request.observe or not codes.is_success(response.code):
@@ -356,7 +356,7 @@ class Answers:
         self._ends[exchange] = lambda: source.ended(exchange)
         return True
 
-    def _render(self, asked: Asked, respond: RespondAtHand) -> tuple[CoapResponse, bool] | None:
+    def _render(self, asked: Asked, respond: RespondTo) -> tuple[CoapResponse, bool] | None:
         exchange = asked.exchange
         try:
             message = incoming(asked.request, self._remote_of(asked.peer))

@@ -18,9 +18,9 @@ from coap_engine.blocks import with_options
 from coap_engine.message import CoapRequest, CoapResponse
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.base.write_turns import WriteTurn, WriteTurns
-from gateway.coap.at_hand import AskForBody
 from gateway.coap.preconditions import Preconditions, failure, without_conditions
 from gateway.coap.representations import tagged
+from gateway.coap.responders import AskForBody
 
 FORMATS: Final = (0, 40, 50, 60, 110, 112)
 """The formats that resources of a gateway have (RFC 7252, section 12.3, and RFC 8428)."""
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Conditional:
-    """One of them; see `gateway.coap.at_hand.PendingResponse`.
+    """One of them; see `gateway.coap.responders.PendingResponse`.
 
     Args:
         conditions: of the request.

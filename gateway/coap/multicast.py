@@ -28,7 +28,7 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.base.repeating import Repeating
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import ImmediateResponder
+from gateway.coap.responders import ImmediateResponder
 from gateway.coap.udp import UdpPort
 from gateway.coap.well_known import PATH
 from light_dataclasses import dataclass

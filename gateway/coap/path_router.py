@@ -7,7 +7,7 @@ from typing import Final
 
 from coap_engine import option_numbers
 from coap_engine.message import CoapRequest
-from gateway.coap.at_hand import ImmediateResponder
+from gateway.coap.responders import ImmediateResponder
 
 _ROOT: Final = b""
 

@@ -24,7 +24,6 @@ from dtls.transport import DtlsPort
 from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers, RequestAnswers, RouteRequest, serve_here
-from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.credentials import DtlsCredentials
 from gateway.coap.handshake_log import HandshakeLog
 from gateway.coap.peers import (
@@ -34,6 +33,7 @@ from gateway.coap.peers import (
     shown_by,
 )
 from gateway.coap.requester import Requester, plain_requester
+from gateway.coap.responders import ImmediateResponder
 from gateway.coap.shell import EngineShell
 from gateway.coap.udp import UdpPort
 from gateway.trust.policy.policy import Policy

@@ -14,7 +14,6 @@ from gateway.base.watched_tasks import WatchedTasks
 from gateway.broker.client_roll import ClientRoll
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers
-from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.fleet_lookup import DEADLINE_S, SCOPES, FleetLookUps
 from gateway.coap.directory.lookup_turns import LookUpTurns
@@ -35,6 +34,7 @@ from gateway.coap.remote.noted_names import NAME as NAMES_FILE
 from gateway.coap.remote.noted_names import NotedNames
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.reply import OnReply, RemoteReply
+from gateway.coap.responders import ImmediateResponder
 from gateway.coap.sensors.answers import PATH as SENSORS_PATH
 from gateway.coap.sensors.resources import OWN_IDENTITY, SensorResources
 from gateway.coap.sensors.roll import SensorRoll

@@ -12,8 +12,8 @@ from aiocoap.util.linkformat import LinkFormat
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
-from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.representations import tagged
+from gateway.coap.responders import RespondTo
 from resource_directory.uri import normalised
 
 PATH: Final = (b".well-known", b"core")
@@ -86,7 +86,7 @@ class WellKnownCore:
                 self._kept[request.options] = found
         return found
 
-    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:
+    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondTo) -> bool:
         """It can't be observed."""
         return False
 

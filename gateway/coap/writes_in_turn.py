@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 from coap_engine.message import CoapRequest, CoapResponse
 from gateway.base.write_turns import WriteTurn, WriteTurns
-from gateway.coap.at_hand import AskForBody, PendingResponse
 from gateway.coap.conditional import resource_of
 from gateway.coap.rendering import OnRendered
+from gateway.coap.responders import AskForBody, PendingResponse
 
 EndOfTurn = Callable[[], None]
 
@@ -28,7 +28,7 @@ class BeginRendering(Protocol):
 
 
 class WriteInTurn:
-    """A write that is answered later: see `gateway.coap.at_hand.PendingResponse`.
+    """A write that is answered later: see `gateway.coap.responders.PendingResponse`.
 
     Args:
         later: carries it out, and tells what comes of it though nobody may wait for that.

@@ -23,8 +23,8 @@ from coap_engine.message import Asked, CoapPeer, CoapResponse, Ended
 from coap_engine.observation import ConfirmRules
 from dtls.datagrams import PeerAddress
 from gateway.coap.answers import Answers
-from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.requester import plain_requester
+from gateway.coap.responders import ImmediateResponder
 from tests.policies import open_access
 
 CLIENT = CoapPeer(("session", 1), "psk:client", "psk:client", is_address_proven=True)

@@ -38,7 +38,7 @@ OPERATOR = "10.77.0.254"
 """The operator's address on the bridge."""
 BOOT_S = 120.0
 """A system is up by then, under load too."""
-DOWN_S = 60.0
+DOWN_S = 300.0
 REBOOT = 133
 """What systemd-nspawn ends with when its system wants to boot again."""
 IN_PI = """#!/bin/sh
@@ -156,7 +156,8 @@ class Pi:
         if nspawn is None or nspawn.poll() is not None:
             return
         if leader:
-            os.kill(leader, signal.SIGRTMIN + 4)  # systemd's signal to power off
+            with contextlib.suppress(ProcessLookupError):  # gone, and systemd-nspawn not yet
+                os.kill(leader, signal.SIGRTMIN + 4)  # systemd's signal to power off
         else:
             nspawn.terminate()
         self._wait_down(nspawn)
@@ -167,7 +168,7 @@ class Pi:
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.leader or nspawn.pid, signal.SIGKILL)
-            nspawn.wait(DOWN_S)
+            nspawn.wait()  # the kernel ends it, however long it is busy with others
         if self._keeper is not None:
             self._keeper.join(DOWN_S)
         self._nspawn = None

@@ -16,18 +16,6 @@ from empty_bed import empty_bed
 from fleet import DeployedFleet
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests of the same systems in one process, in their order, where there are several.
-
-    A file boots its own systems. Those that share `deployed` are of different files.
-    """
-    for item in items:
-        shares = isinstance(item, pytest.Function) and "deployed" in item.fixturenames
-        group = "the fleet of three" if shares else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
-
-
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedFleet]:
     """Three Pis that site.yml has made gateways of."""

@@ -37,6 +37,9 @@ ANSWERS_S = 90.0
 """A gateway that was there answers so soon after its Pi's boot."""
 CERTIFICATES = "etc/hedgerow/tls"
 BRING_CERTIFICATES = ("site.yml", "rotate_keys.yml")
+"""Playbooks that give a Pi what the operator has for it."""
+GIVEN = {"gateway.pem": "{}.pem", "gateway.key.pem": "{}.key.pem", "ca.pem": "ca.pem"}
+"""Names on the Pi, and the operator's, which have the gateway's."""
 FOLDERS = ("etc", "opt", "usr/local", "var/lib/hedgerow-roles", "root")
 """What a playbook may have written, beside the gateway's state."""
 OF_ONE_BOOT = frozenset(
@@ -95,6 +98,7 @@ class Film:
         ticks: what went on, in order, to the end of the recording.
         changed_s: when the task began that first changed something on the Pi, since ``began_s``.
         files: what an uncut run leaves, each path with its digest.
+        certificates: of the gateway and its authority, as an uncut run leaves them.
         taken_back: the messages that the playbook itself takes back, as a restore does.
 
     """
@@ -106,6 +110,7 @@ class Film:
     ticks: list[Tick]
     changed_s: float
     files: Mapping[str, str]
+    certificates: Mapping[str, bytes]
     taken_back: range = range(0)
 
     def cut(self, count: int, draw: random.Random) -> Iterator[Moment]:
@@ -278,8 +283,18 @@ class Cinema:
             taken_back = range(0)
             if self.backed_up is not None:
                 taken_back = range(self.backed_up, self.account.begun_at[-1])
-            found = files(self._root)
-        return Film(playbook, play, recording, began_s, ticks, changed_s, found, taken_back)
+            found, certificates = files(self._root), self._certificates()
+        return Film(
+            playbook=playbook,
+            play=play,
+            recording=recording,
+            began_s=began_s,
+            ticks=ticks,
+            changed_s=changed_s,
+            files=found,
+            certificates=certificates,
+            taken_back=taken_back,
+        )
 
     def look(self, film: Film, moment: Moment) -> Look:
         """See what a cut left, without a boot."""
@@ -371,7 +386,7 @@ class Cinema:
         found = files(self._root)
         paths = film.files.keys() | found.keys()
         others = [path for path in paths if film.files.get(path) != found.get(path)]
-        return sorted(others) + self._other_certificates()
+        return sorted(others) + self._other_certificates(film)
 
     def _lost(self, film: Film, moment: Moment) -> set[int]:
         """What was acknowledged and is not there; a backup that is there took its part back."""
@@ -379,21 +394,21 @@ class Cinema:
         back = {number for number in film.taken_back if number < moment.tick.acknowledged}
         return lost - back if lost >= back else lost
 
-    def _other_certificates(self) -> list[str]:
-        """Those of the Pi that are not the ones that the operator has for it."""
-        has = self._root / CERTIFICATES
-        given = {
-            "gateway.pem": f"{self.name}.pem",
-            "gateway.key.pem": f"{self.name}.key.pem",
-            "ca.pem": "ca.pem",
-        }
-        of_operator = self.fleet.certificates
+    def _other_certificates(self, film: Film) -> list[str]:
+        """Files of the Pi's that are neither an uncut run's nor the ones that it is to have now.
+
+        One that brings certificates brings the newest. Others leave those that were there.
+        """
         return [
-            f"{CERTIFICATES}/{at}"
-            for at, name in given.items()
-            if not (has / at).exists()
-            or (has / at).read_bytes() != (of_operator / name).read_bytes()
+            f"{CERTIFICATES}/{name}"
+            for name, said in self._certificates().items()
+            if said != (self.fleet.certificates / GIVEN[name].format(self.name)).read_bytes()
+            and (film.playbook in BRING_CERTIFICATES or said != film.certificates[name])
         ]
+
+    def _certificates(self) -> dict[str, bytes]:
+        at = self._root / CERTIFICATES
+        return {name: (at / name).read_bytes() if (at / name).exists() else b"" for name in GIVEN}
 
     def _gateway(self, moment: Moment) -> str:
         if not moment.tick.acknowledged:

@@ -159,7 +159,7 @@ def recorded(card: Card, name: str) -> Iterator[tuple[Path, Recording]]:
         until("the disk goes", lambda: disk.poll() is not None or _has_gone(folder), 30.0)
         # Mount namespaces of others may have a copy of the mount, which would keep the program.
         disk.terminate()
-        disk.wait(30)
+        disk.wait()
     folder.rmdir()
 
 

@@ -169,7 +169,8 @@ class PiWithTwoSystems:
             notices.setblocking(False)
             is_over = during(self)
             if is_over and self.is_on:
-                os.kill(self.leader, signal.SIGRTMIN + 4)  # systemd's signal to power off
+                with contextlib.suppress(ProcessLookupError):  # gone, and systemd-nspawn not yet
+                    os.kill(self.leader, signal.SIGRTMIN + 4)  # systemd's signal to power off
             code = nspawn.wait(UP_S)
             self.leader = 0
         assert is_over or code in (REBOOT, 1, 255), code

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ NORTH: dict[str, Any] = {
     "gateway_principals": {"psk:sensor-17": ["reader"]},
     "gateway_passwords": {"sensors": PASSWORD_HASH},
 }
+POWER_OFF_S = 300.0
 IN_CHROOT = """#!/bin/sh
 # Called as ssh is; the last argument is the command.
 for command do :; done
@@ -196,6 +197,11 @@ class Container:
         return self.run("systemctl", "show", "--property=MainPID", "--value", "hedgerow")
 
 
+def _tell(process: int, what: int) -> None:
+    with suppress(ProcessLookupError):  # it may be gone, and systemd-nspawn not yet
+        os.kill(process, what)
+
+
 @contextmanager
 def booted_system(root: Path, folder: Path) -> Iterator[Container]:
     """Boot a root file system under systemd-nspawn, and power it off in the end.
@@ -239,11 +245,11 @@ def booted_system(root: Path, folder: Path) -> Iterator[Container]:
             yield Container(leader)
         finally:
             if leader:
-                os.kill(leader, signal.SIGRTMIN + 4)  # systemd's signal to power off
+                _tell(leader, signal.SIGRTMIN + 4)  # systemd's signal to power off
             else:
                 nspawn.terminate()
             try:
-                nspawn.wait(30)
+                nspawn.wait(POWER_OFF_S)
             except subprocess.TimeoutExpired:
-                os.kill(leader or nspawn.pid, signal.SIGKILL)
-                nspawn.wait(10)
+                _tell(leader or nspawn.pid, signal.SIGKILL)
+                nspawn.wait()  # the kernel ends it, however long it is busy with others

@@ -16,10 +16,10 @@ from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand, WithoutTurn
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
+from gateway.coap.responders import AskForBody, PendingResponse, RespondTo, WithoutTurn
 from resource_directory.exchange import (
     GET,
     LINK_FORMAT,
@@ -98,7 +98,7 @@ class DirectoryAnswers:
             self.changed()
         return _response(answer)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Watch a look-up for an exchange; return whether it can be watched."""
         asked = _asked(request, None)
         waiting = self._waiting.take(request)
@@ -271,7 +271,7 @@ class _Watched:
 
     __slots__ = ("etag", "exchange", "look_up", "request", "respond")
 
-    def __init__(self, exchange: int, request: DirectoryRequest, respond: RespondAtHand) -> None:
+    def __init__(self, exchange: int, request: DirectoryRequest, respond: RespondTo) -> None:
         self.exchange = exchange
         self.request = request
         self.respond = respond

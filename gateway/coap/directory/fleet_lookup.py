@@ -23,7 +23,6 @@ from gateway.base.due_timer import DueTimer
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import AskForBody, ImmediateResponder, PendingResponse, RespondAtHand
 from gateway.coap.directory.fleet_observing import FleetObserving
 from gateway.coap.fleet_directory.search import DirectoryQuestion, DirectorySearch
 from gateway.coap.fleet_directory.searches import DirectorySearches
@@ -31,6 +30,7 @@ from gateway.coap.fleet_directory.targets import LookedUp, links_of, targets
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import shown_by
 from gateway.coap.remote.reply import OnReply
+from gateway.coap.responders import AskForBody, ImmediateResponder, PendingResponse, RespondTo
 from gateway.trust.policy.principal import Principal
 from resource_directory.errors import DirectoryError
 from resource_directory.exchange import LINK_FORMAT
@@ -144,7 +144,7 @@ class FleetLookUps:
         except (DirectoryError, ProtocolError) as wrong:
             return _refusal(wrong)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Observe a look-up for an exchange; a part of an answer can't be observed."""
         observing = self._observing
         return observing is not None and observing.observe(exchange, request, respond)

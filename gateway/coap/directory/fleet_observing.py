@@ -17,11 +17,11 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
 from gateway.coap.fleet_directory.search import UriOfMember
 from gateway.coap.fleet_directory.targets import LookedUp, links_of
 from gateway.coap.remote.reply import OnReply, RemoteReply
+from gateway.coap.responders import RespondTo
 from gateway.trust.policy.principal import Principal
 from light_dataclasses import dataclass
 from resource_directory.link_format import WebLink
@@ -51,7 +51,7 @@ class _Observer:
 
     request: CoapRequest
     peer: CoapPeer
-    respond: RespondAtHand
+    respond: RespondTo
 
 
 @dataclass(slots=True)
@@ -127,7 +127,7 @@ class FleetObserving:
         done(response)
         self._offered.pop(id(request), None)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Observe a look-up that was just answered; return whether there is room for it."""
         offered = self._offered.pop(id(request), None)
         if offered is None or len(self._of_exchange) >= OBSERVERS_MAX:

@@ -22,8 +22,8 @@ from coap_engine.uint import decode_uint, encode_uint
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.operations.status import JSON
+from gateway.coap.responders import RespondTo
 from tree_handler.members.hierarchy import Membership
 
 CBOR: Final = 60
@@ -165,7 +165,7 @@ class HierarchyAnswers:
         self._view = view
         self._access = access
         self._call_later = call_later
-        self._observers: dict[int, tuple[CoapRequest, RespondAtHand]] = {}
+        self._observers: dict[int, tuple[CoapRequest, RespondTo]] = {}
         self._told: tuple[int, bytes] | None = None
         self._is_due = False
         self._failures = Failures(CountedLines(_log, time.monotonic))
@@ -177,7 +177,7 @@ class HierarchyAnswers:
             return None
         return self._response(request) if self._access.tells_all(request, peer) else _NOT_TOLD
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Note an observer of the hierarchy; return False for a request of another resource."""
         if not _is_meant(request):
             return False

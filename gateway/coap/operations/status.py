@@ -17,7 +17,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import RespondAtHand
+from gateway.coap.responders import RespondTo
 
 JSON: Final = 50
 """Content-format application/json (RFC 7252, table 9)."""
@@ -94,7 +94,7 @@ class StatusSummary:
             self._kept_until = now + KEPT_S
         return self._kept
 
-    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:
+    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondTo) -> bool:
         """It can't be observed."""
         return False
 

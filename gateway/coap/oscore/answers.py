@@ -33,11 +33,11 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.base.timers import Timers
 from gateway.coap.answers import NO_PROXY, RequestAnswers, is_for_a_proxy
-from gateway.coap.at_hand import AskPeer, RespondAtHand
 from gateway.coap.messages import add_option, options_of
 from gateway.coap.oscore.asking import ask_device
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.peers import OscoreAddress
+from gateway.coap.responders import AskPeer, RespondTo
 
 _SIZE_EXPONENT: Final = 5
 """Blocks of 512 bytes, so that a protected one fits into one of the engine's."""
@@ -75,7 +75,7 @@ class OscoreAnswers:
         limits: BodyLimits = DEFAULT_LIMITS,
     ) -> None:
         self._contexts = contexts
-        self._exchanges: dict[int, tuple[OscoreContext, RespondAtHand]] = {}
+        self._exchanges: dict[int, tuple[OscoreContext, RespondTo]] = {}
         self._clock = timers.time
         self._answers = answers
         self._failures = Failures(CountedLines(_log, timers.time))
@@ -95,7 +95,7 @@ class OscoreAnswers:
                 step = partial(self._take_out, exchange, respond)
                 self._failures.tried("end what is open of a device", step, context.keys.name)
 
-    def _take_out(self, exchange: int, respond: RespondAtHand) -> None:
+    def _take_out(self, exchange: int, respond: RespondTo) -> None:
         try:
             self.ended(exchange)
         finally:
@@ -111,7 +111,7 @@ class OscoreAnswers:
         return self._answers.refusals()
 
     def asked(
-        self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
+        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Answer a request; one that is protected is opened first."""
         value = asked.request.value(option_numbers.OSCORE)
@@ -179,7 +179,7 @@ class OscoreAnswers:
         return context
 
     def _serve(
-        self, opened: _Opened, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
+        self, opened: _Opened, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         identity = PeerIdentity(Proof.OSCORE, opened.name)
         principal = str(identity)
@@ -240,7 +240,7 @@ class OscoreAnswers:
         return response, is_last
 
     def _asked(
-        self, asked: Asked, now: float, respond: RespondAtHand, ask: AskPeer
+        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Have what is inside answered; what nobody foresaw is an answer too."""
         try:

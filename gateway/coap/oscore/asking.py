@@ -18,9 +18,9 @@ from coap_engine.blocks import BodyLimits
 from coap_engine.body_fetch import BodyFetch
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, value_of
 from coap_engine.shares import Shares
-from gateway.coap.at_hand import AskPeer
 from gateway.coap.messages import add_option, options_of
 from gateway.coap.oscore.context import OscoreContext
+from gateway.coap.responders import AskPeer
 
 _log = logging.getLogger(__name__)
 

@@ -18,7 +18,6 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import encode_uint
 from gateway.coap.access import Introduction
-from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import (
@@ -33,6 +32,7 @@ from gateway.coap.remote.paths import RemoteAsked, read
 from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.coap.remote.validation import ValidatedAsking
 from gateway.coap.remote.watching import RemoteWatching
+from gateway.coap.responders import AskForBody, PendingResponse, RespondTo
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import MemberRecord
 from tree_handler.remote.cache import AnswerCache, CacheKey, key_of
@@ -56,7 +56,7 @@ class _Hit:
 
 
 class RemoteAnswers:
-    """Answers requests to resources of other gateways; an `at_hand.ImmediateResponder`.
+    """Answers requests to resources of other gateways; an `ImmediateResponder`.
 
     Args:
         parts: see `RemoteParts`.
@@ -88,7 +88,7 @@ class RemoteAnswers:
         except NotForOthersError as refused:
             return refused.response
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Return whether more answers follow the first one, which the exchange is told."""
         return self.watching.observe(exchange, request, respond)
 

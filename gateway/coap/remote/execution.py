@@ -14,12 +14,12 @@ from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess, refused
 from gateway.coap.answers import Answers
-from gateway.coap.at_hand import ImmediateResponder
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote.forms import coap_request, resource_response
 from gateway.coap.remote.named_execution import NamedExecution, OnNamedAnswer
 from gateway.coap.remote.noted_names import NotedNames
+from gateway.coap.responders import ImmediateResponder
 from gateway.trust.policy.principal import NAMELESS, Principal
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse

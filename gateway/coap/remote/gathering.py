@@ -14,7 +14,6 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
-from gateway.coap.at_hand import AskForBody, RespondAtHand
 from gateway.coap.passed_on import QUERY_SEGMENT
 from gateway.coap.remote.forms import NotForOthersError, diagnostic_of
 from gateway.coap.remote.multi_status import FORMATS, TargetResponse, encode
@@ -22,6 +21,7 @@ from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked
 from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.coap.remote.watching import RemoteWatching
+from gateway.coap.responders import AskForBody, RespondTo
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import MemberRecord
 from tree_handler.members.place import NONE
@@ -97,7 +97,7 @@ def gather(
 
 
 class GatheredAnswer:
-    """An answer that is gathered from many gateways: a `Later` and a `ContinuingAnswer`.
+    """An answer that is gathered from many gateways: a `PendingResponse` and a `ContinuingAnswer`.
 
     Args:
         parts: what requests are served with.
@@ -148,7 +148,7 @@ class GatheredAnswer:
         loop.call_soon(self._go_on)
         return self.end
 
-    def bind(self, exchange: int, respond: RespondAtHand) -> None:
+    def bind(self, exchange: int, respond: RespondTo) -> None:
         """From now on tell an exchange."""
         self._tell = lambda response, is_last: respond(exchange, response, is_last)
 

@@ -12,17 +12,17 @@ from collections.abc import Callable
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
-from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
 from gateway.coap.passed_on import leads_elsewhere
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import NotForOthersError, coap_response, remote_request, text
 from gateway.coap.remote.parts import RemoteAccess
+from gateway.coap.responders import AskForBody, PendingResponse, RespondTo
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 
 class NamedAnswers:
-    """Answers requests that have a Request-Id; see `gateway.coap.at_hand.ImmediateResponder`.
+    """Answers requests that have a Request-Id; see `gateway.coap.responders.ImmediateResponder`.
 
     Args:
         executor: remembers names, and carries out what is new.
@@ -50,7 +50,7 @@ class NamedAnswers:
             return CoapResponse(codes.BAD_REQUEST, (), str(wrong).encode())
         return _Named(self._executor, asked)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Return False: such a request has one response."""
         return False
 

@@ -11,12 +11,12 @@ from typing import Final, Protocol
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from gateway.base.due_timer import DueTimer
-from gateway.coap.at_hand import AskForBody, RespondAtHand
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import coap_response, no_answer, relayed
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteAsked
 from gateway.coap.remote.reply import NO_REPLY, OnReply, RemoteReply
+from gateway.coap.responders import AskForBody, RespondTo
 from tree_handler.remote.options import HOP_LIMIT, NO_OPTIONS, hops_left
 from tree_handler.remote.query import Lease, TooManyError
 from tree_handler.remote.resource import ResourceResponse
@@ -49,7 +49,7 @@ class ContinuingAnswer(Protocol):
 
     goes_on: bool
 
-    def bind(self, exchange: int, respond: RespondAtHand) -> None:
+    def bind(self, exchange: int, respond: RespondTo) -> None:
         """From now on tell an exchange."""
 
     def end(self) -> None:
@@ -87,7 +87,7 @@ class RemoteWatching:
     def watcher(
         self, asked: RemoteAsked, request: CoapRequest, key: WatchKey | None
     ) -> RemoteObserver:
-        """One more who observes; see `gateway.coap.at_hand.PendingResponse`.
+        """One more who observes; see `gateway.coap.responders.PendingResponse`.
 
         Args:
             asked: what.
@@ -107,7 +107,7 @@ class RemoteWatching:
         """A request has had its first answer, or will have none."""
         self._by_request.pop(id(request), None)
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Bind the watcher that `expect` noted to an exchange; return whether it goes on."""
         watcher = self._by_request.pop(id(request), None)
         if watcher is None or not watcher.goes_on:
@@ -278,7 +278,7 @@ class RemoteObserver:
         self._key = key
         self._done: Callable[[CoapResponse], None] | None = None
         self._exchange = 0
-        self._respond: RespondAtHand | None = None
+        self._respond: RespondTo | None = None
 
     @property
     def is_bound(self) -> bool:
@@ -294,7 +294,7 @@ class RemoteObserver:
             self._watching.begin(self, self._key)
         return self.end
 
-    def bind(self, exchange: int, respond: RespondAtHand) -> None:
+    def bind(self, exchange: int, respond: RespondTo) -> None:
         """From now on tell an exchange."""
         self._exchange, self._respond = exchange, respond
 

@@ -16,8 +16,8 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint, encode_uint
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.coap.at_hand import KeptResponse, RespondAtHand
 from gateway.coap.representations import tagged
+from gateway.coap.responders import KeptResponse, RespondTo
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
@@ -50,7 +50,7 @@ class _Observed:
     """The observers of one sensor in one format."""
 
     accept: int | None
-    exchanges: dict[int, RespondAtHand] = field(default_factory=dict)
+    exchanges: dict[int, RespondTo] = field(default_factory=dict)
 
 
 class SensorAnswers:
@@ -98,7 +98,7 @@ class SensorAnswers:
         self._keep(request.options, name, kept)
         return kept
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Note an observer of a sensor; return False for a request of another resource."""
         asked = _asked(request)
         if asked is None or asked[0] not in self._served:
@@ -154,7 +154,7 @@ class SensorAnswers:
                 self._tell(exchange, respond, response, is_last=True)
 
     def _tell(
-        self, exchange: int, respond: RespondAtHand, response: CoapResponse, *, is_last: bool
+        self, exchange: int, respond: RespondTo, response: CoapResponse, *, is_last: bool
     ) -> None:
         """Tell one observer; whatever that raises, the others are told too."""
         try:

@@ -21,7 +21,7 @@ from coap_engine.rates import ADMITTED, RateShares
 from dtls.identity import ANONYMOUS
 from gateway.coap.access import METHOD_NAMES
 from gateway.coap.answers import RENDERING_RATES
-from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
+from gateway.coap.responders import AskForBody, PendingResponse, RespondTo
 from gateway.coap.sensors.answers import PATH
 from gateway.coap.sensors.device_observers import OBSERVED_BODY_MAX, DeviceObservers
 from gateway.coap.sensors.handler_calls import (
@@ -51,7 +51,7 @@ AttributesOfDevice = Callable[[DeviceResource], dict[str, str]]
 
 
 class DeviceAnswers:
-    """Answers them; see `gateway.coap.at_hand.ImmediateResponder`.
+    """Answers them; see `gateway.coap.responders.ImmediateResponder`.
 
     Args:
         site: has the links of child resources.
@@ -145,7 +145,7 @@ class DeviceAnswers:
             refused = self._shares.refusal().response()
         return refused or _Called(self, target, request, peer.principal or "")
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Note an observer; return False if no handler answers, or the body is too long to keep."""
         if request.code not in (codes.GET, codes.FETCH):
             return False
@@ -168,7 +168,7 @@ class DeviceAnswers:
         who: str,
         done: Callable[[CoapResponse], None],
     ) -> Callable[[], None]:
-        """Have a request answered; see `gateway.coap.at_hand.PendingResponse`."""
+        """Have a request answered; see `gateway.coap.responders.PendingResponse`."""
         task = asyncio.create_task(
             self._carry_out(target, request, who, done), name=f"call {target.device.sensor.name}"
         )

@@ -17,7 +17,7 @@ from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse, Option
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.coap.at_hand import RespondAtHand
+from gateway.coap.responders import RespondTo
 from gateway.coap.sensors.handler_calls import ServedDevice, is_busy
 
 CHANGED_S: Final = 0.1
@@ -46,7 +46,7 @@ class DeviceObservers:
 
     def __init__(self, render: Render) -> None:
         self._render = render
-        self._observed: dict[_Key, dict[_Asked, dict[int, RespondAtHand]]] = {}
+        self._observed: dict[_Key, dict[_Asked, dict[int, RespondTo]]] = {}
         self._of_exchange: dict[int, tuple[_Key, _Asked]] = {}
         self._changed: set[_Key] = set()
         self._telling: dict[_Key, asyncio.Task[None]] = {}
@@ -55,9 +55,7 @@ class DeviceObservers:
     def __len__(self) -> int:
         return len(self._of_exchange)
 
-    def observe(
-        self, key: _Key, exchange: int, request: CoapRequest, respond: RespondAtHand
-    ) -> None:
+    def observe(self, key: _Key, exchange: int, request: CoapRequest, respond: RespondTo) -> None:
         """Tell one more from now on."""
         asked = request.code, request.options, request.payload
         self._observed.setdefault(key, {}).setdefault(asked, {})[exchange] = respond
@@ -134,7 +132,7 @@ class DeviceObservers:
             self._respond(exchange, respond, response, is_last=is_last)
 
     def _respond(
-        self, exchange: int, respond: RespondAtHand, response: CoapResponse, *, is_last: bool
+        self, exchange: int, respond: RespondTo, response: CoapResponse, *, is_last: bool
     ) -> None:
         """Tell one observer; whatever that raises, the others are told too."""
         step = partial(respond, exchange, response, is_last)

@@ -60,7 +60,7 @@ class MachineFiles:
         self._root = root
         self._resident = root / "proc/self/statm"
         self._load = root / "proc/loadavg"
-        self._temperature = _thermal_zone(root)
+        self._thermal_zone = _thermal_zone(root)
         self._supply = _supply(root)
         disk = block_device(root, state_dir)
         self._disk = None if disk is None else disk / "stat"
@@ -68,11 +68,10 @@ class MachineFiles:
     def read(self) -> MachineReading:
         """Look now. It reads files and may wait for them: not for the event loop."""
         free_bytes, total_bytes = self._room()
-        temperature = _number(file_text(self._temperature))
         load = file_text(self._load)
         return MachineReading(
             clock_offset_ms=self._clock_offset_ms(),
-            temperature_cel=None if temperature is None else temperature / 1000,
+            temperature_cel=_temperature_cel(self._thermal_zone),
             under_voltage=self._is_under_voltage(),
             disk_free_bytes=free_bytes,
             disk_total_bytes=total_bytes,
@@ -138,13 +137,30 @@ class _Timex(ctypes.Structure):
     )
 
 
+def processor_temperature_cel(root: Path = Path("/")) -> float | None:
+    """Return the temperature of the processor in degrees Celsius; None where no file tells it.
+
+    Args:
+        root: where the kernel's files are; another folder in tests.
+
+    """
+    return _temperature_cel(_thermal_zone(root))
+
+
+def _temperature_cel(thermal_zone: Path | None) -> float | None:
+    if thermal_zone is None:
+        return None
+    millidegrees = _number(file_text(thermal_zone / "temp"))
+    return None if millidegrees is None else millidegrees / 1000
+
+
 def _thermal_zone(root: Path) -> Path | None:
     """The processor's: a Raspberry Pi calls it ``cpu-thermal``, and PCs ``x86_pkg_temp``."""
     zones = sorted(root.glob("sys/class/thermal/thermal_zone*"))
     for zone in zones:
         if "cpu" in (kind := file_text(zone / "type") or "") or "pkg" in kind:
-            return zone / "temp"
-    return zones[0] / "temp" if zones else None
+            return zone
+    return zones[0] if zones else None
 
 
 def _supply(root: Path) -> Path | None:

@@ -14,7 +14,6 @@ from gateway.base import exit_codes, firmware, remedies
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.output import print_json
 
-TEMPERATURE = Path("/sys/class/thermal/thermal_zone0/temp")
 REBOOT = Path("/run/reboot-required")
 """Debian's packages leave it where what they have brought runs from the next boot on."""
 RELEASES = Path("/opt/hedgerow")
@@ -68,6 +67,7 @@ def run(options: argparse.Namespace, file: Path) -> int:
 def _examined(options: argparse.Namespace, file: Path) -> Any:
     from gateway.backups.standing import BackupFiles  # noqa: PLC0415
     from gateway.base.lasting_clock import KernelClocks  # noqa: PLC0415
+    from gateway.process.fleet_status.machine import processor_temperature_cel  # noqa: PLC0415
     from gateway.process.running import configuration_faults  # noqa: PLC0415
     from gateway.process.status.doctor import Examined  # noqa: PLC0415
 
@@ -77,7 +77,6 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
         raise WrongUseError(f"{file}: {error.strerror}") from error
     options.config, options.gateway = file, None
     status, silence = _status(options)
-    hot = _number(TEMPERATURE)
     return Examined(
         faults={fault.told(file): fault.remedy for fault in faults},
         silence="" if silence is None else str(silence),
@@ -88,7 +87,7 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
         clock_is_set=KernelClocks().is_synchronised(),
         free_bytes=_free_bytes(file),
         throttled=firmware.bits(Path("/")),
-        temperature_c=None if hot is None else hot / 1000,
+        temperature_c=processor_temperature_cel(),
         releases=_releases(),
         backup=BackupFiles().read(),
     )
@@ -160,13 +159,6 @@ def _reboot_for() -> list[str] | None:
         return sorted(set(REBOOT.with_suffix(".pkgs").read_text(errors="replace").split()))
     except OSError:
         return []
-
-
-def _number(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):
-        return None
 
 
 def _releases() -> dict[str, Any] | None:

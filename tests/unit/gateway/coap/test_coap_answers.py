@@ -15,9 +15,9 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import RENDERING_RATES, Answers
-from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.peers import session_peer, udp_peer
 from gateway.coap.requester import plain_requester
+from gateway.coap.responders import RespondTo
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import access_of, open_access
 
@@ -43,12 +43,12 @@ class NeverAtHand:
 
     def __init__(self) -> None:
         self.segments = frozenset((PATH[1],))
-        self.observers: dict[int, RespondAtHand] = {}
+        self.observers: dict[int, RespondTo] = {}
 
     def answer(self, _request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse | None:
         return None
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         if request.options == (PATH,):
             self.observers[exchange] = respond
             return True

@@ -14,8 +14,8 @@ from aiocoap.numbers.codes import Code
 
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
-from gateway.coap.at_hand import ImmediateResponder, KeptResponse
 from gateway.coap.peers import udp_peer
+from gateway.coap.responders import ImmediateResponder, KeptResponse
 from gateway.coap.sensors.answers import KEPT_MAX
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.well_known import CountedSite, WellKnownCore

@@ -11,7 +11,7 @@ from aiocoap import resource
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.keystore import Keystore
-from gateway.coap.at_hand import RespondAtHand
+from gateway.coap.responders import RespondTo
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.coap_client import CoapClient
 from tests.policies import open_access
@@ -65,14 +65,14 @@ class Well:
 
     def __init__(self) -> None:
         self.segments = frozenset((b"well",))
-        self.observers: dict[int, RespondAtHand] = {}
+        self.observers: dict[int, RespondTo] = {}
         self.asked_by: list[CoapPeer] = []
 
     def answer(self, _request: CoapRequest, peer: CoapPeer, _now: float) -> CoapResponse:
         self.asked_by.append(peer)
         return CoapResponse(codes.CONTENT, (), b"1")
 
-    def observe(self, exchange: int, _request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, _request: CoapRequest, respond: RespondTo) -> bool:
         self.observers[exchange] = respond
         return True
 

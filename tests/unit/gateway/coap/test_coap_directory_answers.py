@@ -10,10 +10,10 @@ import pytest
 
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
-from gateway.coap.at_hand import PendingResponse
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import PER_ASKER, LookUpTurns
 from gateway.coap.peers import SessionAddress
+from gateway.coap.responders import PendingResponse
 from resource_directory.link_format import parse
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService

@@ -11,8 +11,8 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import READS_MAX, Answers
-from gateway.coap.at_hand import KeptResponse, RespondAtHand
 from gateway.coap.peers import VouchedAddress, session_peer, udp_peer
+from gateway.coap.responders import KeptResponse, RespondTo
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import access_of
 
@@ -47,7 +47,7 @@ class Well:
         self.kept.append(KeptResponse(response, now + 10.0))
         return self.kept[-1]
 
-    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:
+    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondTo) -> bool:
         return True
 
     def ended(self, _exchange: int) -> None:

@@ -17,10 +17,10 @@ from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers, RequestAnswers
-from gateway.coap.at_hand import AskForBody, PendingResponse, RespondAtHand
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.peers import udp_peer
+from gateway.coap.responders import AskForBody, PendingResponse, RespondTo
 from gateway.coap.shell import EngineShell
 from gateway.trust.policy.policy import Policy, PolicyRules
 from resource_directory.link_format import parse
@@ -121,7 +121,7 @@ class Source:
     ) -> CoapResponse | PendingResponse | None:
         return self.later or CoapResponse(codes.CONTENT, (), b"1")
 
-    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:
+    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondTo) -> bool:
         return True
 
     def ended(self, exchange: int) -> None:
@@ -242,9 +242,9 @@ class Slow:
     """Answers nothing by itself."""
 
     def __init__(self) -> None:
-        self.responds: list[tuple[int, RespondAtHand]] = []
+        self.responds: list[tuple[int, RespondTo]] = []
 
-    def asked(self, asked: Asked, _now: float, respond: RespondAtHand, _ask: object) -> None:
+    def asked(self, asked: Asked, _now: float, respond: RespondTo, _ask: object) -> None:
         self.responds.append((asked.exchange, respond))
 
     def ended(self, _exchange: int) -> None:

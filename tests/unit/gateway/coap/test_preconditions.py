@@ -14,7 +14,7 @@ from aiocoap import Message, resource
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from gateway.base.write_turns import WriteTurn, WriteTurns
-from gateway.coap.at_hand import AskForBody
+from gateway.coap.responders import AskForBody
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.writes_in_turn import WriteInTurn
 from gateway.sensors.sampler import Sampler

@@ -18,8 +18,8 @@ from coap_engine import codes
 from coap_engine.codec import ACK, CON, RST, CoapMessage, decode
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.access import CoapAccess
-from gateway.coap.at_hand import RespondAtHand
 from gateway.coap.remote.execution import LocalExecution
+from gateway.coap.responders import RespondTo
 from gateway.trust.policy.action import Where
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tree_handler.remote.resource import ResourceRequest
@@ -176,7 +176,7 @@ class Meter:
     def answer(self, _request: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse:
         return CoapResponse(codes.CONTENT, (), b"1")
 
-    def observe(self, exchange: int, _request: CoapRequest, _respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, _request: CoapRequest, _respond: RespondTo) -> bool:
         self.exchanges.append(exchange)
         return True
 

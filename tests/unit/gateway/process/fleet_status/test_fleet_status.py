@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 from machine_files import machine_with_a_card
 
 from gateway.process.configuration.config import ConfigError, GatewaySection
-from gateway.process.fleet_status.machine import MachineFiles, kernel_clock_offset_ms
+from gateway.process.fleet_status.machine import (
+    MachineFiles,
+    kernel_clock_offset_ms,
+    processor_temperature_cel,
+)
 from gateway.process.fleet_status.pace import FIRST_S, LEAST_GAP_S, SETTLE_S, StatusPace, TreePlace
 from gateway.process.fleet_status.strain import StrainFiles, StrainReading
 
@@ -102,7 +106,7 @@ def test_the_files_of_a_raspberry_pi_are_read(tmp_path: Path) -> None:
     numbers.mkdir(parents=True)
     (numbers / f"{os.major(device)}:{os.minor(device)}").symlink_to(block / "mmcblk0p2")
     told = MachineFiles(state, root, lambda: 1.5).read()
-    assert told.temperature_cel == 51.54
+    assert told.temperature_cel == processor_temperature_cel(root) == 51.54
     assert told.under_voltage is True
     assert told.disk_written_bytes == 2000 * 512
     assert told.memory_available_bytes == 300 * 1024

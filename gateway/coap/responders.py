@@ -1,4 +1,4 @@
-"""Answers that are at hand: given at once, in the engine's own turn, without aiocoap or a task."""
+"""Responders: they answer at once, in the engine's own turn, without aiocoap or a task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 
-RespondAtHand = Callable[[int, CoapResponse, bool], None]
+RespondTo = Callable[[int, CoapResponse, bool], None]
 """Takes an exchange, a response to it, and whether that is the last one."""
 
 
@@ -87,7 +87,7 @@ class ImmediateResponder(Protocol):
 
         """
 
-    def observe(self, exchange: int, request: CoapRequest, respond: RespondAtHand) -> bool:
+    def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Return whether the exchange of a request just answered is told of changes from now on.
 
         Args:
