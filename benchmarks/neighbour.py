@@ -17,11 +17,11 @@ from gateway.base import event_loop
 from gateway.log.message_log import MessageLog
 from gateway.node.links.handshake import Credentials
 from gateway.node.links.link_tls import LinkTls
-from gateway.node.links.neighbours import Address
 from gateway.node.links.node import TreeNode
 from gateway.node.links.part import Unheeded
 from gateway.node.links.retained_part import TOPIC as RETAINED_TOPIC
 from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.node.links.tcp import TcpAddress
 from gateway.node.signing.fleet_keys import SigningFiles
 from gateway.node.signing.fleet_proof import FleetProof
 from gateway.process.configuration.config import TreeSection
@@ -72,7 +72,7 @@ def _files(folder: Path) -> TlsFiles:
 async def _dial(node: TreeNode, port: int) -> None:
     while True:
         try:
-            await node.dial(Address(_ADDRESS, port), lambda _: None)
+            await node.dial(TcpAddress(_ADDRESS, port), lambda _: None)
         except OSError:  # the gateway is not there yet
             await asyncio.sleep(_LOOK_S)
         else:

@@ -12,10 +12,11 @@ from typing import Any, cast
 
 from gateway.log.message_log import MessageLog
 from gateway.node.links.handshake import Credentials
-from gateway.node.links.neighbours import Address, Neighbours
+from gateway.node.links.neighbours import Neighbours
 from gateway.node.links.node import TreeNode
 from gateway.node.links.scope import Scope
 from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.node.links.tcp import TcpAddress, TcpLinks
 from tree_handler.batch import Header, Row
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
@@ -27,12 +28,12 @@ class Listener(asyncio.Protocol):
     """Hands a connection over to a node, as the broker does with a neighbour's."""
 
     def __init__(self, node: TreeNode) -> None:
-        self._node = node
+        self._links = TcpLinks(node)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         carrying = cast(asyncio.Transport, transport)
         carrying.pause_reading()
-        self._task = asyncio.create_task(self._node.accept(carrying, b""))
+        self._task = asyncio.create_task(self._links.accept(carrying, b""))
 
 
 @dataclass
@@ -48,8 +49,8 @@ class Host:
     control: list[str] = field(default_factory=list)
 
     @property
-    def address(self) -> Address:
-        return Address("127.0.0.1", self.server.sockets[0].getsockname()[1])
+    def address(self) -> TcpAddress:
+        return TcpAddress("127.0.0.1", self.server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
         self.server.close()

@@ -33,13 +33,13 @@ from gateway.mqtt import (
 )
 from gateway.node.links.clock_part import ClockFile, ClockPart
 from gateway.node.links.handshake import Credentials
-from gateway.node.links.neighbours import Address
 from gateway.node.links.node import TreeNode
 from gateway.node.links.overlay_part import OverlayPart
 from gateway.node.links.retained_part import RetainedPart
 from gateway.node.links.routed_part import RoutedPart
 from gateway.node.links.sent_at import SentAt
 from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.node.links.tcp import TcpAddress
 from gateway.node.links.wire import Additions
 from gateway.process.state_folder.history import LogHistory
 from tree_handler.batch import Entry, Header, Row
@@ -225,8 +225,8 @@ class Gateway:
         self.heard += [row[2] for row in self.core.arriving.in_time(rows, header.stream)]
 
     @property
-    def address(self) -> Address:
-        return Address("127.0.0.1", self._server.sockets[0].getsockname()[1])
+    def address(self) -> TcpAddress:
+        return TcpAddress("127.0.0.1", self._server.sockets[0].getsockname()[1])
 
     def client(self, name: str, *, stays: bool = False) -> Client:
         return Client(self.core, name, stays=stays)

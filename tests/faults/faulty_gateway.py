@@ -29,10 +29,11 @@ from gateway.broker.listeners.listener import Listener, Listeners
 from gateway.broker.listeners.websocket_rules import WebSocketRules
 from gateway.log.message_log import LogError, MessageLog
 from gateway.node.links.handshake import Credentials
-from gateway.node.links.neighbours import Address, Neighbours
+from gateway.node.links.neighbours import Neighbours
 from gateway.node.links.node import TreeNode
 from gateway.node.links.retained_part import RetainedPart
 from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.node.links.tcp import TcpAddress, TcpLinks
 from gateway.process.state_folder.history import LogHistory
 from gateway.process.state_folder.identity import next_boot_epoch
 from gateway.trust.tls.context import TlsFiles
@@ -175,7 +176,7 @@ class FaultyGateway:
         neighbours = Neighbours(self.name, self.node.dial, self.node.is_linked)
         neighbours._jitter = random.Random(0)
         if self._neighbour is not None:
-            neighbours.add_static(Address(HOST, self._neighbour))
+            neighbours.add_static(TcpAddress(HOST, self._neighbour))
         return True
 
     async def _listen(self) -> None:
@@ -198,7 +199,7 @@ class FaultyGateway:
         self._history = LogHistory(self.node, (self.name, epoch))
         now = self._world.loop.time
         self._durable = Durable(self._history, LastingClock(self.clocks, epoch), now)
-        around = hooks(commit=self.node.origin.publish_all, links=self.node.accept)
+        around = hooks(commit=self.node.origin.publish_all, links=TcpLinks(self.node).accept)
         self.core = DataPlane(around, None, self._durable)
 
     def _deliver(self, rows: list[Row], header: Header) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from zeroconf import IPVersion, ServiceStateChange
 from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZeroconf
 
-from gateway.node.links.neighbours import Address
+from gateway.node.links.tcp import TcpAddress
 from tree_handler.discovery import Announcement
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
@@ -38,10 +38,10 @@ _log = logging.getLogger(__name__)
 class Listing(Protocol):
     """A listener for addresses that are listed: `Neighbours`."""
 
-    def add_listed(self, address: Address, peer_id: str) -> None:
+    def add_listed(self, address: TcpAddress, peer_id: str) -> None:
         """An address is listed for a gateway."""
 
-    def remove_listed(self, address: Address) -> None:
+    def remove_listed(self, address: TcpAddress) -> None:
         """It no longer is."""
 
 
@@ -64,7 +64,7 @@ class DnsSd:
         for interface in self._interfaces:
             _check(interface)
         self._listing = listing
-        self._listed: dict[str, list[Address]] = {}
+        self._listed: dict[str, list[TcpAddress]] = {}
         self._look_ups: dict[str, asyncio.Task[None]] = {}
         self._zeroconf: AsyncZeroconf | None = None
         self._browser: AsyncServiceBrowser | None = None
@@ -117,7 +117,7 @@ class DnsSd:
             return
         addresses = found.parsed_scoped_addresses(IPVersion.All)[:MAX_ADDRESSES]
         self._forget(name)
-        self._listed[name] = [Address(address, found.port) for address in addresses]
+        self._listed[name] = [TcpAddress(address, found.port) for address in addresses]
         for address in self._listed[name]:
             self._listing.add_listed(address, gateway_id)
 

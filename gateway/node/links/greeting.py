@@ -19,6 +19,7 @@ from gateway.node.links.handshake import (
 from gateway.node.links.link import Link
 from gateway.node.links.pairing import Pairing
 from gateway.node.links.refusal import Refusal, RefusedError
+from gateway.node.links.transport import Address
 from gateway.node.links.wire import LinkPacket, ReturnCode, Type
 from tree_handler.errors import ProtocolError
 
@@ -31,21 +32,19 @@ _ACCEPTED: Final = b""
 
 
 async def dial(
-    host: str,
-    port: int,
+    address: Address,
     own: Credentials,
     numbers: Iterator[int],
     tls: LinkTls | None = None,
     pairing: Pairing | None = None,
 ) -> Link:
-    """Connect to a gateway's MQTT port as a neighbour.
+    """Connect to a gateway as a neighbour.
 
     Args:
-        host: where.
-        port: its port; one that speaks TLS if ``tls`` is given.
+        address: where it takes links: with TLS if ``tls`` is given.
         own: id, tree and key.
         numbers: gives the link its number.
-        tls: the certificate to show and what to ask of the neighbour's; None for plain TCP.
+        tls: the certificate to show and what to ask of the neighbour's; None for neither.
         pairing: knows whether there is a link already; None where there is none.
 
     Raises:
@@ -56,19 +55,20 @@ async def dial(
         ProtocolError: what answers is no gateway.
 
     """
-    loop = asyncio.get_running_loop()
+    link = Link(str(address))
     async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-        context = None if tls is None else tls.context
-        transport, link = await loop.create_connection(Link, host, port, ssl=context)
+        far_end = await address.connect(link, tls)
+        link.address = far_end.address
         try:
-            shown = None if tls is None else tls.dialled(transport.get_extra_info("ssl_object"))
             core = Dialler(own, secrets.token_bytes(handshake.NONCE_BYTES))
             link.send(core.connect.encode())
             link.additions = _accepted_with(await link.receive())
             peer_id, proof = core.receive(await _auth(link))
-            if shown not in (None, peer_id):
-                what = f"{peer_id} with the certificate of another gateway"
-                raise HandshakeError(what, shown, Refusal.OTHER_CERTIFICATE)
+            if tls is not None and (shown := far_end.shown_id) != peer_id:
+                whose = "without a certificate of its own"
+                if shown is not None:
+                    whose = "with the certificate of another gateway"
+                raise HandshakeError(f"{peer_id} {whose}", shown, Refusal.OTHER_CERTIFICATE)
             with _proving(pairing, peer_id, core.peer_epoch):
                 link.send_control(handshake.TOPIC, proof)
                 await _accepted(link, peer_id)
@@ -87,9 +87,9 @@ async def dial(
     return link
 
 
-def take_over(transport: asyncio.Transport, first: bytes) -> Link:
+def take_over(transport: asyncio.Transport, first: bytes, address: str) -> Link:
     """Make a link of a neighbour's connection, whose first bytes are read; reading goes on."""
-    link = Link()
+    link = Link(address)
     transport.set_protocol(link)
     link.connection_made(transport)
     if first:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import socket
 from collections.abc import Callable
 from typing import Final, cast
 
@@ -27,8 +26,6 @@ BEHIND_DATA_BYTES: Final = 2 * ACKNOWLEDGE_BYTES
 LARGE_READ_BYTES: Final = 128 * 1024
 """After a read of so much others have their turn: clients, and other neighbours' hellos."""
 FINISH_TIMEOUT_S: Final = 2.0
-USER_TIMEOUT_MS: Final = 5_000
-"""TCP gives up on unacknowledged data after this long."""
 
 
 @mypyc_attr(native_class=False)
@@ -43,7 +40,7 @@ class Link(asyncio.Protocol):
         number: this gateway's name for the link, never reused while it runs.
         peer_id: the neighbour's gateway id.
         dialler_id: which of the two dialled; decides which of two links of a pair stays.
-        address: the neighbour's socket address, for status.
+        address: where the neighbour is, as its transport says it, for status.
         peer_epoch: the neighbour's boot epoch.
         peer_port: where a neighbour that dialled takes links itself; 0 if it doesn't.
         additions: what the neighbour understands besides (`wire.Additions`).
@@ -52,13 +49,16 @@ class Link(asyncio.Protocol):
         received_bytes: what came.
         heard_at: when the last of it came, on the loop's clock.
 
+    Args:
+        address: as far as it is known yet.
+
     """
 
-    def __init__(self) -> None:
+    def __init__(self, address: str = "?") -> None:
         self.number = 0
         self.peer_id = ""
         self.dialler_id = ""
-        self.address = "?"
+        self.address = address
         self.peer_port = 0
         self.peer_epoch = 0
         self.additions = wire.Additions.NONE
@@ -85,10 +85,6 @@ class Link(asyncio.Protocol):
         """Called by the event loop, or by whoever hands a transport over."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(MAX_BYTES)
-        _tune(transport.get_extra_info("socket"))
-        peer = transport.get_extra_info("peername")
-        if peer:
-            self.address = f"{peer[0]}:{peer[1]}"
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
@@ -309,11 +305,3 @@ class Link(asyncio.Protocol):
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
-
-
-def _tune(sock: socket.socket | None) -> None:
-    if sock is None:
-        return
-    tcp = socket.IPPROTO_TCP
-    sock.setsockopt(tcp, socket.TCP_NODELAY, 1)
-    sock.setsockopt(tcp, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)

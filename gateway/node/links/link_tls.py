@@ -83,15 +83,18 @@ class LinkTls:
                 lost.append(gateway_id)
         return lost
 
-    def dialled(self, connection: ssl.SSLObject | ssl.SSLSocket) -> str:
+    def dialled(self, der: bytes) -> str:
         """The gateway that answered, whose certificate the TLS handshake has verified.
+
+        Args:
+            der: the certificate; empty where none was shown.
 
         Raises:
             HandshakeError: its certificate is no gateway's.
 
         """
         try:
-            certificate = identify(connection.getpeercert(binary_form=True) or b"")
+            certificate = identify(der)
         except CertificateError as error:
             raise HandshakeError("certificate", str(error)) from error
         if GATEWAY_ROLE not in certificate.roles:

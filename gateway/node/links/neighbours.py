@@ -23,6 +23,7 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.node.links.handshake import NoPlaceError, SelfDialError
 from gateway.node.links.refusal import Refusal, reason
+from gateway.node.links.transport import Address
 from gateway.node.links.trouble import (
     GRACE_S,
     OTHER_LIFE_PATIENCE_S,
@@ -56,23 +57,6 @@ MAX_TOLD: Final = 32
 """Addresses that status names, those with trouble first; the others are counted."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The address at which a neighbour takes links."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @classmethod
-    def parse(cls, text: str) -> Address:
-        """Read ``host:port``."""
-        host, _, port = text.rpartition(":")
-        return cls(host.strip("[]"), int(port))
 
 
 class Source(enum.Enum):

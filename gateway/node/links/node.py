@@ -17,7 +17,6 @@ from typing import Any
 
 from gateway.base.event_log.failures import Failures
 from gateway.log.message_log import MessageLog
-from gateway.mqtt import Connect
 from gateway.node.links.commit import GroupCommit
 from gateway.node.links.direct_part import DirectPart
 from gateway.node.links.exchange import Exchange
@@ -26,7 +25,7 @@ from gateway.node.links.hellos import Hellos
 from gateway.node.links.link import Link
 from gateway.node.links.link_admission import LinkAdmission
 from gateway.node.links.locator_part import LocatorPart
-from gateway.node.links.neighbours import LAST_RETRY_S, Address, Neighbours
+from gateway.node.links.neighbours import LAST_RETRY_S, Neighbours
 from gateway.node.links.origin import Origin, Router
 from gateway.node.links.pairing import Pairing
 from gateway.node.links.part import Part, Parts
@@ -34,8 +33,8 @@ from gateway.node.links.report import report
 from gateway.node.links.schedule import LinkTimers
 from gateway.node.links.scope import Scope
 from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.node.links.transport import Address, FarEnd
 from gateway.node.links.wire import LinkPacket, Type
-from gateway.trust.tls.certificates import PeerCertificate
 from tree_handler.batch import CONTROL_PREFIX, Entry
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
@@ -223,37 +222,33 @@ class TreeNode:
 
         """
         tls, own = self.admission.tls, self._credentials
-        link = await dial(address.host, address.port, own, self._numbers, tls, self.pairing)
+        link = await dial(address, own, self._numbers, tls, self.pairing)
         linked(link.peer_id)
         await self._serve(link)
 
-    def why_no_link(
-        self, connect: Connect, certificate: PeerCertificate | None, address: str
-    ) -> str:
-        """Return why a gateway may not open a link: `LinkAdmission.why_no_link`."""
-        return self.admission.why_no_link(connect, certificate, address)
-
-    async def accept(self, transport: asyncio.Transport, first: bytes) -> None:
-        """Serve a neighbour that dialled, until its link ends.
+    async def accept(self, transport: asyncio.Transport, first: bytes, far_end: FarEnd) -> None:
+        """Serve a neighbour that dialled and that `admission` has let in, until its link ends.
 
         Args:
             transport: the connection, of which nothing is read for now.
             first: what was read of it.
+            far_end: who is there.
 
         """
-        host = str((transport.get_extra_info("peername") or ("?",))[0])
-        link = take_over(transport, first)
+        link = take_over(transport, first, far_end.address)
         try:
-            with self.admission.shaking_hands(host):
+            with self.admission.shaking_hands(far_end.source):
                 await accept(link, self._credentials, self._numbers, self.pairing)
         except (OSError, ProtocolError):
             return
-        address = Address(host, link.peer_port)
-        neighbours = self._dialling_back
-        if link.peer_port and neighbours is not None:
-            neighbours.add_met(address, link.peer_id)
+        neighbours, at_port = self._dialling_back, far_end.at_port
+        if neighbours is None or at_port is None or not link.peer_port:
+            await self._serve(link)
+            return
+        address = at_port(link.peer_port)
+        neighbours.add_met(address, link.peer_id)
         await self._serve(link)
-        if link.was_left and neighbours is not None:
+        if link.was_left:
             neighbours.remove_met(address)
 
     async def _serve(self, link: Link) -> None:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from gateway.base.printable import said
 from gateway.node.links.discovery import DiscoveryError, Group, MulticastDiscovery
-from gateway.node.links.neighbours import Address, Neighbours
+from gateway.node.links.neighbours import Neighbours
 from gateway.node.links.node import TreeNode
+from gateway.node.links.tcp import TcpAddress
 from gateway.process.configuration.config import ConfigError, TreeSection
 from gateway.process.running.substitutes import SubstitutePart
 from light_dataclasses import dataclass
@@ -152,9 +153,9 @@ class Attachment:
             raise ConfigError("tree.discovery_interface", str(error)) from error
         await self._find_by(found_by)
         for neighbour in self._tree.neighbours:
-            self.neighbours.add_static(Address.parse(neighbour))
+            self.neighbours.add_static(TcpAddress.parse(neighbour))
         if self._substitutes is not None:
-            self._substitutes.begin(Address(host, port))
+            self._substitutes.begin(TcpAddress(host, port))
 
     @asynccontextmanager
     async def changing(self, tree: TreeSection) -> AsyncIterator[Callable[[], Awaitable[None]]]:
@@ -185,8 +186,8 @@ class Attachment:
         await self.neighbours.stop()
 
     async def _change(self, tree: TreeSection, fresh: _Finding) -> None:
-        before = {Address.parse(neighbour) for neighbour in self._tree.neighbours}
-        after = {Address.parse(neighbour) for neighbour in tree.neighbours}
+        before = {TcpAddress.parse(neighbour) for neighbour in self._tree.neighbours}
+        after = {TcpAddress.parse(neighbour) for neighbour in tree.neighbours}
         self._tree = tree
         for address in before - after:
             self.neighbours.remove_static(address)
@@ -238,5 +239,5 @@ class Attachment:
 
     def _found(self, announcement: Announcement) -> None:
         if announcement.mqtt_port:
-            address = Address(announcement.address, announcement.mqtt_port)
+            address = TcpAddress(announcement.address, announcement.mqtt_port)
             self.neighbours.add_discovered(address, announcement.gateway_id)

@@ -29,6 +29,7 @@ from gateway.node.links.node import TreeNode
 from gateway.node.links.retained_part import RetainedPart
 from gateway.node.links.scope import Scope
 from gateway.node.links.settings import NodeReceiver
+from gateway.node.links.tcp import TcpLinks
 from gateway.node.members.membership import Members
 from gateway.node.members.roll import MemberRoll
 from gateway.node.members.watch import MemberWatch
@@ -290,7 +291,7 @@ async def _broker(around: Around, ground: Ground, tree: TreeParts) -> BrokerPart
             settings_of_broker(settings, ground.addresses.listened, ground.stores.broker),
             ground.files.broker,
             tree=node.origin,
-            links=node,
+            links=TcpLinks(node),
             memory=times.memory(node),
             recovered=lambda core: recovered.append(
                 _share_recovered(around, ground, tree, core, origins, times)

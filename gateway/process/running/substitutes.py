@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from gateway.base.printable import said
-from gateway.node.links.neighbours import Address, Neighbours
+from gateway.node.links.neighbours import Neighbours
 from gateway.node.links.node import TreeNode
+from gateway.node.links.tcp import TcpAddress
 from gateway.process.configuration.addresses import look_up
 from gateway.process.configuration.config import TreeSection
 from tree_handler.members.hierarchy import Membership
@@ -67,14 +68,14 @@ class SubstitutePart:
         after_s = min(tree.substitute_after_s, tree.member_timeout_s / 2)
         self._core = Substitution(SubstituteTimes(after_s, home_s=after_s))
         self._is_on = after_s > 0
-        self._own: Address | None = None
+        self._own: TcpAddress | None = None
         self._look_at_s = math.inf
-        self._dialled: Address | None = None
+        self._dialled: TcpAddress | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._jitter = random.Random()
         self._lines = RateLimit(LINES_PER_S, LINES_AT_ONCE)
 
-    def begin(self, own: Address) -> None:
+    def begin(self, own: TcpAddress) -> None:
         """Look from now on.
 
         Args:
@@ -144,7 +145,7 @@ class SubstitutePart:
         return one.port > 0 and (is_host_name(one.host) or self._is_dialable(one.host, one.port))
 
     def _is_dialable(self, host: str, port: int) -> bool:
-        address = Address(host, port)
+        address = TcpAddress(host, port)
         if self._own is None or address == self._own or self._neighbours.is_static(address):
             return False
         return may_be_dialled(host, self._own.host)
@@ -169,7 +170,7 @@ class SubstitutePart:
             hosts = await look_up(one.host) if is_host_name(one.host) else [one.host]
             may = [host for host in hosts if self._is_dialable(host, one.port)]
             if may:
-                self._dialled = Address(may[0], one.port)
+                self._dialled = TcpAddress(may[0], one.port)
                 self._neighbours.add_substitute(self._dialled, one.id)
             else:
                 _log.info("%s is not dialled: %s is no address for that", one.id, one.host)

@@ -12,7 +12,7 @@ from zeroconf import IPVersion
 from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
 from gateway.node.links.dns_sd import SERVICE, DnsSd
-from gateway.node.links.neighbours import Address
+from gateway.node.links.tcp import TcpAddress
 from tree_handler.discovery import Announcement
 
 pytestmark = pytest.mark.slow
@@ -22,12 +22,12 @@ LOOPBACK = ["127.0.0.1"]
 
 class Listing:
     def __init__(self) -> None:
-        self.now: dict[Address, str] = {}
+        self.now: dict[TcpAddress, str] = {}
 
-    def add_listed(self, address: Address, peer_id: str) -> None:
+    def add_listed(self, address: TcpAddress, peer_id: str) -> None:
         self.now[address] = peer_id
 
-    def remove_listed(self, address: Address) -> None:
+    def remove_listed(self, address: TcpAddress) -> None:
         self.now.pop(address, None)
 
 
@@ -47,14 +47,14 @@ async def listed(
 async def test_gateways_of_one_tree_find_each_other_and_forget_who_leaves() -> None:
     async with listed("gw-a", 1001) as (_, a):
         async with listed("gw-b", 1002) as (_, b), listed("gw-x", 1003, "another"):
-            await until(lambda: a.now == {Address("127.0.0.1", 1002): "gw-b"})
-            await until(lambda: b.now == {Address("127.0.0.1", 1001): "gw-a"})
+            await until(lambda: a.now == {TcpAddress("127.0.0.1", 1002): "gw-b"})
+            await until(lambda: b.now == {TcpAddress("127.0.0.1", 1001): "gw-a"})
         await until(lambda: not a.now)
 
 
 async def test_one_that_takes_no_links_is_not_listed_but_finds_others() -> None:
     async with listed("gw-a", 1001) as (_, a), listed("collector", 0) as (_, collector):
-        await until(lambda: collector.now == {Address("127.0.0.1", 1001): "gw-a"})
+        await until(lambda: collector.now == {TcpAddress("127.0.0.1", 1001): "gw-a"})
         assert a.now == {}
 
 
@@ -79,8 +79,8 @@ async def test_what_is_listed_tells_no_secret_and_nonsense_is_passed_over() -> N
                     )
                 )
             async with listed("gw-b", 1002):
-                await until(lambda: Address("127.0.0.1", 1002) in a.now)
-            assert Address("127.0.0.1", 9) not in a.now
+                await until(lambda: TcpAddress("127.0.0.1", 1002) in a.now)
+            assert TcpAddress("127.0.0.1", 9) not in a.now
         finally:
             await other.async_close()
 
@@ -102,7 +102,9 @@ async def test_gateways_link_that_were_found_by_dns_sd_alone(tmp_path: Path) -> 
         b.write(**tree)
         await b.process.reload()
         await until(
-            lambda: Address("127.0.0.1", b.port) in a.process.parts.attachment.neighbours._unlisted
+            lambda: (
+                TcpAddress("127.0.0.1", b.port) in a.process.parts.attachment.neighbours._unlisted
+            )
         )
         assert a.links == {"gw-b"}  # a link that there is stays
     finally:

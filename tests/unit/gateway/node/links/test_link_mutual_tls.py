@@ -16,6 +16,7 @@ from gateway.node.links import handshake, wire
 from gateway.node.links.greeting import dial
 from gateway.node.links.handshake import Acceptor, Credentials, HandshakeError
 from gateway.node.links.link_tls import LinkTls
+from gateway.node.links.tcp import TcpAddress
 from gateway.process.configuration.config import ConfigError
 from gateway.trust.credentials.certificate_files import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, TlsFiles
@@ -97,8 +98,8 @@ async def test_a_certificate_does_not_stand_in_for_the_trees_key(fleet: Fleet) -
     tls = link_tls(fleet, fleet.authority.issue("gw-b", is_gateway=True), "gw-b")
     thief = Credentials("gw-b", "hedgerow", bytes(32))
     with pytest.raises(HandshakeError, match="does not hold the tree's key"):
-        await dial("127.0.0.1", a.port, thief, iter([1]), tls)
-    link = await dial("127.0.0.1", a.port, CREDENTIALS, iter([1]), tls)
+        await dial(TcpAddress("127.0.0.1", a.port), thief, iter([1]), tls)
+    link = await dial(TcpAddress("127.0.0.1", a.port), CREDENTIALS, iter([1]), tls)
     assert link.peer_id == "gw-a"
     link.close()
 
@@ -154,7 +155,7 @@ async def test_who_answers_must_be_a_gateway_and_the_one_it_says(
     tls = link_tls(fleet, fleet.authority.issue("gw-b", is_gateway=True), "gw-b")
     try:
         with pytest.raises(HandshakeError, match=why):
-            await dial("127.0.0.1", port, CREDENTIALS, iter([1]), tls)
+            await dial(TcpAddress("127.0.0.1", port), CREDENTIALS, iter([1]), tls)
         assert bool(impostor.heard) == (roles == ["gateway"])  # else not even the CONNECT was sent
     finally:
         await impostor.stop()
@@ -171,7 +172,7 @@ async def test_who_answers_with_a_revoked_certificate_is_not_linked_to(
     tls = link_tls(fleet, fleet.authority.issue("gw-b", is_gateway=True), "gw-b", crl)
     try:
         with pytest.raises(ssl.SSLCertVerificationError, match="revoked"):
-            await dial("127.0.0.1", port, CREDENTIALS, iter([1]), tls)
+            await dial(TcpAddress("127.0.0.1", port), CREDENTIALS, iter([1]), tls)
     finally:
         await impostor.stop()
 

@@ -17,7 +17,9 @@ from gateway.log.message_log import MessageLog
 from gateway.node.links.backlog import LinkBacklog
 from gateway.node.links.commit import GroupCommit
 from gateway.node.links.link import Link
-from gateway.node.links.neighbours import Address, Neighbours
+from gateway.node.links.neighbours import Neighbours
+from gateway.node.links.tcp import TcpAddress
+from gateway.node.links.transport import Address
 from gateway.trust.shares.password_checks import PasswordChecks
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header, Row
@@ -150,7 +152,7 @@ async def test_a_neighbour_is_dialled_again_whatever_an_attempt_raised(
         await asyncio.get_running_loop().create_future()
 
     neighbours = Neighbours("gw-a", dial, lambda _: False)
-    neighbours.add_static(Address("10.0.0.1", 1))
+    neighbours.add_static(TcpAddress("10.0.0.1", 1))
     async with asyncio.timeout(30):
         await linked.wait()
     assert neighbours.status()["static"] == 1

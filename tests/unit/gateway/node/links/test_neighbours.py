@@ -13,7 +13,9 @@ from ports import free_port
 from gateway.node.links import greeting
 from gateway.node.links import neighbours as module
 from gateway.node.links.link import Link
-from gateway.node.links.neighbours import Address, Neighbours
+from gateway.node.links.neighbours import Neighbours
+from gateway.node.links.tcp import TcpAddress
+from gateway.node.links.transport import Address
 
 
 @pytest.fixture
@@ -150,8 +152,8 @@ async def test_no_more_are_dialled_than_the_limit_says(add: str, most: int) -> N
     dialled = Dialled()
     neighbours = Neighbours("gw-a", dialled.dial, lambda _: False)
     for n in range(most + 3):
-        getattr(neighbours, add)(Address("10.0.0.1", n + 1), f"gw-{n}")
-    neighbours.add_static(Address("10.0.0.2", 1))
+        getattr(neighbours, add)(TcpAddress("10.0.0.1", n + 1), f"gw-{n}")
+    neighbours.add_static(TcpAddress("10.0.0.2", 1))
     async with asyncio.timeout(LIMIT_S):
         while len(dialled.calls) < most + 1:
             await asyncio.sleep(0.01)
@@ -166,7 +168,7 @@ async def test_an_address_that_becomes_static_is_not_given_up(
     monkeypatch.setattr(module, "GIVE_UP_S", -1.0)
     dialled = Dialled()
     neighbours = Neighbours("gw-a", dialled.dial, lambda _: False)
-    address = Address("10.0.0.1", 1)
+    address = TcpAddress("10.0.0.1", 1)
     neighbours.add_discovered(address, "gw-b")
     neighbours.add_static(address)
     await asyncio.sleep(0)

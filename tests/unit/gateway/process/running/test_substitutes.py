@@ -10,7 +10,7 @@ from authority import Authority
 from fleet_gateway import Fleet, FleetGateway, until
 from ports import free_port
 
-from gateway.node.links.neighbours import Address
+from gateway.node.links.tcp import TcpAddress
 from gateway.process.configuration.config import ConfigError
 from tree_handler.members.member import MemberRecord
 
@@ -84,7 +84,7 @@ async def test_who_has_no_certificate_of_the_fleet_is_no_substitute(
         known = a.process.parts.members.known
         known.update(MemberRecord("gw-x", 1, 0, "", "", "127.0.0.1", 1883, link_port=stranger.port))
         await until(lambda: dialling(a)["substitute"] == 1)
-        there = str(Address("127.0.0.1", stranger.port))
+        there = str(TcpAddress("127.0.0.1", stranger.port))
 
         def failed() -> int:
             addresses = a.process.status()["dialling"]["addresses"]
@@ -119,7 +119,7 @@ async def test_what_a_members_address_says_is_dialled_within_bounds(fleet: Fleet
     known.update(MemberRecord("gw-old", 1, 0, "", "", "10.0.0.8", 1883))
     found = {one.id: (one.host, one.port) for one in part._candidates()}
     assert found == {"gw-host": ("gw.example", 8883), "gw-old": ("10.0.0.8", 1883)}
-    part._own = Address("10.0.0.2", 1883)  # whoever is elsewhere dials nothing here
+    part._own = TcpAddress("10.0.0.2", 1883)  # whoever is elsewhere dials nothing here
     known.update(MemberRecord("gw-here", 1, 0, "", "", "127.0.0.1", 0, link_port=631))
     assert "gw-here" not in {one.id for one in part._candidates()}
 

@@ -19,6 +19,7 @@ from gateway.base import replaced_file
 from gateway.node.links import greeting, wire
 from gateway.node.links.handshake import Credentials
 from gateway.node.links.link import Link
+from gateway.node.links.tcp import TcpAddress
 from gateway.process.state_folder.identity import next_boot_epoch
 from gateway.process.state_folder.life import AGAIN_S, AT_ONCE, GatewayLife, Renewals
 from tree_handler import boot_epoch
@@ -134,11 +135,11 @@ async def _lied_to(folder: Path) -> None:
     numbers = itertools.count(1)
     own = Credentials("liar", "hedgerow", bytes.fromhex("ab" * 32), epoch=7)
     try:
-        link = await greeting.dial("127.0.0.1", gateway.port, own, numbers)
+        link = await greeting.dial(TcpAddress("127.0.0.1", gateway.port), own, numbers)
         await until(lambda: gateway.links == {"liar"})
         link.send(wire.ping(1, _hello(2**62)))
         await until(lambda: not gateway.links)  # there is no such epoch: the link is refused
-        link = await greeting.dial("127.0.0.1", gateway.port, own, numbers)
+        link = await greeting.dial(TcpAddress("127.0.0.1", gateway.port), own, numbers)
         await until(lambda: gateway.links == {"liar"})
         summary = Summary({("gw-a", HIGHEST): Intervals([(1, 9)])}, completes=True)
         link.send_control(b"$hedgerow/summary", summary.encode())
