@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from upgrade_load import TOPIC, Load
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
 SERVER = "collector"
+UNITS = ("hedgerow-collector", "hedgerow-ingest")
 DASHBOARD_PORT = 8443
 TABLES = "/var/lib/hedgerow-cloud/tables"
 BACKUPS = "/srv/backup/hedgerow"
@@ -57,7 +59,11 @@ def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeployedFleet]:
         package_proxy.tell(server)
         bed.boot_all(list(made.pis.values()))
         fleet.provision()
-        fleet.play("cloud.yml").worked()
+        done = fleet.play("cloud.yml")
+        if done.returncode:
+            for unit in UNITS:
+                sys.stderr.write(f"{SERVER}: {made.pis[SERVER].journal(unit)}\n")
+        done.worked()
         yield fleet
 
 
@@ -85,8 +91,7 @@ def test_what_the_gateway_acknowledged_is_in_the_table(cloud: DeployedFleet, ser
     try:
         until("each has its row", lambda: numbers(server) >= sent, INGESTED_S)
     except AssertionError as error:
-        units = ("hedgerow-collector", "hedgerow-ingest")
-        error.add_note("\n".join(server.journal(unit) for unit in units))
+        error.add_note("\n".join(server.journal(unit) for unit in UNITS))
         raise
     assert numbers(server) == sent
 

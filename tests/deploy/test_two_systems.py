@@ -71,15 +71,14 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Builder]:
         if os.environ.get("CI"):
             pytest.fail(why, pytrace=False)
         pytest.skip(why)
-    folder = Path(os.environ.get(bed.KEPT_IN) or tmp_path_factory.mktemp("images")) / "two-systems"
+    folder = tmp_path_factory.mktemp("images")
     home = folder / "gpg"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    home.mkdir(mode=0o700)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("GNUPGHOME", str(home))
         patched.setenv("SOURCE_DATE_EPOCH", EPOCH)
-        if not (folder / "first.img.sha256").exists():
-            run("gpg", "--batch", "--passphrase", "", "--quick-generate-key", KEY, "ed25519")
-            build(folder / "first.img", "--packages", PACKAGES, "--sign", KEY)
+        run("gpg", "--batch", "--passphrase", "", "--quick-generate-key", KEY, "ed25519")
+        build(folder / "first.img", "--packages", PACKAGES, "--sign", KEY)
         yield Builder(folder, folder / "first.img")
 
 

@@ -17,6 +17,8 @@ pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
 SOUTH = "gw-south"
 TRIAL_S = 25
+SETTLED_S = 600.0
+"""A trial that a power cut ended begins anew at the boot, and has its whole time."""
 """In which the Pi goes back by itself, once nobody is there."""
 
 
@@ -226,6 +228,7 @@ def test_a_power_cut_while_a_playbook_upgrades_loses_nothing_and_the_playbook_en
             until(
                 f"cut {number} after {after_s:.1f} of {whole_s:.1f} s: it is settled",
                 lambda: json.loads(releases(deployed, SOUTH, "status"))["trial"] is None,
+                SETTLED_S,
             )
             deployed.one_tree()
             stood = deployed.release(SOUTH) == before
