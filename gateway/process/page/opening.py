@@ -14,7 +14,7 @@ from gateway.process.page.own_process import OwnProcess
 from gateway.process.page.reading_history import ReadingHistory
 from gateway.process.page.record_api import RecordApi
 from gateway.process.page.sensor_api import SensorApi
-from gateway.process.page.site_api import SiteApi
+from gateway.process.page.site_api import SensorsListed, SiteApi
 from gateway.process.page.site_asker import SiteAsker
 from gateway.process.page.topic_api import TopicApi
 from gateway.trust.policy.explaining import Policies
@@ -47,6 +47,7 @@ class PageSources:
         broker: has clients and topics.
         site: has the resources that are asked.
         sampler: reads the sensors.
+        roll: has what there is to say of each sensor.
         tables: of sensors that were added.
         device_keys: makes and revokes keys.
         tap: has messages as they come.
@@ -60,6 +61,7 @@ class PageSources:
     broker: GatewayBroker
     site: GatewaySite
     sampler: Sampler
+    roll: SensorsListed
     tables: AddedTables
     device_keys: DeviceKeyDesk
     tap: TopicTap
@@ -150,7 +152,9 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
     state_dir = settings.gateway.state_dir
     sensors = SensorApi(asker, sources.tables)
     device_keys = DeviceKeyApi(sources.device_keys, policies)
-    resources = SiteApi(asker, sources.sampler, ReadingHistory(), state_dir, site.take_out)
+    resources = SiteApi(
+        asker, sources.roll, sources.sampler, ReadingHistory(), state_dir, site.take_out
+    )
 
     administration = Administration(policies)
     place = ConfigPlace(settings.file, state_dir)

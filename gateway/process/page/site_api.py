@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -32,11 +32,18 @@ PAGE_LINKS: Final = 100
 LOOK_S: Final = 5.0
 """The machine, and the tree for one visitor, are looked at again after so long."""
 TREES_MAX: Final = 16
-SENSORS_PER_TURN: Final = 50
+SENSORS_PER_TURN: Final = 20
 """Then others have a turn: a gateway may have hundreds."""
 _OPTION_CHARACTERS: Final = 60
 """Of an identifier that an option holds, whatever characters they are."""
 DONE: Final[Mapping[str, Any]] = {}
+
+
+class SensorsListed(Protocol):
+    """The sensors of a gateway (`gateway.process.running.readings.Readings`)."""
+
+    def listed(self) -> Iterator[dict[str, Any]]:
+        """Yield what there is to say of each, which may come and go meanwhile."""
 
 
 class SiteApi:
@@ -44,6 +51,7 @@ class SiteApi:
 
     Args:
         asker: asks them.
+        roll: has what there is to say of each sensor.
         sampler: reads the sensors.
         history: their last hour.
         state_dir: the gateway's, on the disk that is looked at.
@@ -54,6 +62,7 @@ class SiteApi:
     def __init__(
         self,
         asker: SiteAsker,
+        roll: SensorsListed,
         sampler: Sampler,
         history: ReadingHistory,
         state_dir: Path,
@@ -61,6 +70,7 @@ class SiteApi:
     ) -> None:
         self._take_out = take_out
         self._asker = asker
+        self._roll = roll
         self._sampler = sampler
         self._history = history
         self._state_dir = state_dir
@@ -192,25 +202,32 @@ class SiteApi:
             self._history.add(sensor.name, reading)
 
     async def sensors(self, asked: ApiRequest) -> Any:
-        """List the sensors that the visitor may read, with what they say and said."""
-        question = SiteQuestion("GET", ("sensors",), accept=JSON)
-        listed = msgspec.json.decode(await self._asker.good(asked.visitor, question))["sensors"]
+        """List the sensors that the visitor may read, with what they say and said.
+
+        Each is JSON before the next turn, so that the whole is put together in no time.
+        """
+        may, visitor = self._asker.may, asked.visitor
+        if not may(visitor, "GET", "sensors"):
+            raise ApiError(HTTPStatus.FORBIDDEN, "sensors: the policy lets you read none")
         now_s = time.time() if asked.query.get("hour", 1) else None
         known = {sensor.name: sensor for sensor in self._sampler.sensors}
-        told: list[dict[str, Any]] = []
-        for number, one in enumerate(listed, 1):
+        told: list[msgspec.Raw] = []
+        for number, one in enumerate(self._roll.listed(), 1):
             if number % SENSORS_PER_TURN == 0:
                 await asyncio.sleep(0)
             name = one["name"]
+            path = ("sensors", *name.split("/"))
             sensor = known.get(name)
-            if sensor is None:  # removed meanwhile
+            if sensor is None or not may(visitor, "GET", *path):
                 continue
             is_actuator = isinstance(sensor, Actuator)
-            may_set = is_actuator and self._asker.may(
-                asked.visitor, "PUT", "sensors", *name.split("/")
-            )
-            values = self._values(name, self._history.last(name), now_s)
-            told.append({**one, "is_actuator": is_actuator, "may_set": may_set, "values": values})
+            row = {
+                **one,
+                "is_actuator": is_actuator,
+                "may_set": is_actuator and may(visitor, "PUT", *path),
+                "values": self._values(name, self._history.last(name), now_s),
+            }
+            told.append(msgspec.Raw(msgspec.json.encode(row)))
         return {"sensors": told}
 
     def _values(

@@ -111,6 +111,7 @@ class PagePart:
             broker=broker,
             site=site,
             sampler=readings.sampler,
+            roll=readings,
             tables=readings,
             device_keys=device_keys,
             tap=self._tap,

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, Final
@@ -420,21 +428,23 @@ class Readings:
 
     def listing(self) -> list[dict[str, Any]]:
         """Return what there is to say of each sensor, ready for JSON."""
+        return list(self.listed())
+
+    def listed(self) -> Iterator[dict[str, Any]]:
+        """Yield the same one by one: those that there are now, whichever come and go meanwhile."""
         plan = self._stock.plan
-        return [
-            {
-                "name": each.sensor.name,
-                "type": each.table.get("type", ""),
-                "kind": each.sensor.kind,
-                "unit": each.sensor.unit,
-                "interval_s": each.sensor.interval_s,
-                "is_added": where is plan.added,
-                "state": self.sampler.state_of(each.sensor),
-                "last": _told(self.sampler.at_hand(each.sensor)),
-            }
-            for where in (plan.configured, plan.added)
-            for each in where
-        ]
+        for where in (plan.configured, plan.added):
+            for each in where:
+                yield {
+                    "name": each.sensor.name,
+                    "type": each.table.get("type", ""),
+                    "kind": each.sensor.kind,
+                    "unit": each.sensor.unit,
+                    "interval_s": each.sensor.interval_s,
+                    "is_added": where is plan.added,
+                    "state": self.sampler.state_of(each.sensor),
+                    "last": _told(self.sampler.at_hand(each.sensor)),
+                }
 
     def _change(self, plan: SensorPlan, announcements: Announcements) -> None:
         """Go by a plan from now on: sensors that it has unchanged keep all that they have."""
