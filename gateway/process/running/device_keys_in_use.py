@@ -15,6 +15,7 @@ from gateway.process.access.device_keys import (
     new_key,
 )
 from gateway.process.running.access_in_use import AccessInUse
+from gateway.process.running.whole_change import WholeChange
 
 
 class DeviceKeysInUse:
@@ -34,7 +35,7 @@ class DeviceKeysInUse:
         self.uri = uri
         self._file = DeviceKeyFile(state_dir)
         self._access = access
-        self._changing = asyncio.Lock()
+        self._changes = WholeChange()
 
     def known(self) -> Sequence[KnownDevice]:
         """Return who has a key that counts."""
@@ -60,7 +61,9 @@ class DeviceKeysInUse:
                 "CoAP over DTLS is off: set coap.psk_file, which may be an empty file, and restart"
             )
         key = new_key()
-        await self._change(lambda: self._access.devices.with_key(identity, key, self._configured))
+        await self._changes.carry_out(
+            self._change(lambda: self._access.devices.with_key(identity, key, self._configured))
+        )
         return key
 
     async def revoke(self, identity: str) -> None:
@@ -72,14 +75,15 @@ class DeviceKeysInUse:
             OSError: that can't be kept.
 
         """
-        await self._change(lambda: self._access.devices.without(identity, self._configured))
+        await self._changes.carry_out(
+            self._change(lambda: self._access.devices.without(identity, self._configured))
+        )
 
     @property
     def _configured(self) -> Keystore:
         return self._access.files.keystore
 
     async def _change(self, change: Callable[[], DeviceKeys]) -> None:
-        async with self._changing:
-            devices = change()
-            await asyncio.to_thread(self._file.write, devices)
-            self._access.go_by_devices(devices)
+        devices = change()
+        await asyncio.to_thread(self._file.write, devices)
+        self._access.go_by_devices(devices)

@@ -7,8 +7,8 @@ import getpass
 import sys
 from pathlib import Path
 
+from gateway.broker.access import password_lines
 from gateway.tools.commands.errors import FailedError, WrongUseError
-from gateway.tools.provisioning import password_lines
 from gateway.trust.policy.faults import AccessFileError
 
 
