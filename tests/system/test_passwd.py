@@ -92,6 +92,14 @@ def test_mode_comments_and_other_lines_stay(tmp_path: Path) -> None:
     assert Passwords.parse(path.read_text(), "file").verify("alice", b"new")
 
 
+def test_who_changes_a_file_that_is_written_anew_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "passwords"
+    path.write_text("# managed by: Ansible (gateway_passwords)\n")
+    code, _, err = run("alice", "--file", str(path), given=b"one\n")
+    assert code == 0 and "alice added" in err
+    assert "Ansible (gateway_passwords) writes it, and undoes this" in err
+
+
 def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("")
     (tmp_path / "link").symlink_to("real")

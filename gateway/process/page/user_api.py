@@ -45,7 +45,7 @@ _FIELD: Final = "access.password_file"
 _CHANGED: Final = f"{_FIELD} changed"
 """As the audit trail has it (`gateway.process.access.changes`)."""
 
-Check = Callable[[Passwords], None]
+UserCheck = Callable[[Passwords], None]
 
 
 class UserDesk(Protocol):
@@ -59,7 +59,7 @@ class UserDesk(Protocol):
     def names(self) -> Sequence[str]:
         """Return who has a password that counts."""
 
-    async def change(self, user: str, password: bytes | None, check: Check, who: str) -> None:
+    async def change(self, user: str, password: bytes | None, check: UserCheck, who: str) -> None:
         """Give a user a password, or take the user out."""
 
 
@@ -207,7 +207,7 @@ class UserApi:
         user = asked.names["user"]
         return await self._give(asked, user, _has_one(user))
 
-    async def _give(self, asked: ApiRequest, user: str, check: Check) -> dict[str, Any]:
+    async def _give(self, asked: ApiRequest, user: str, check: UserCheck) -> dict[str, Any]:
         self._check_roles(asked.visitor, user)
         chosen = asked.body.get("password")
         if chosen is not None:
@@ -263,7 +263,7 @@ class UserApi:
             raise ApiError(HTTPStatus.BAD_REQUEST, f"{field}: {why}")
 
     async def _change(
-        self, visitor: Principal, user: str, password: str | None, check: Check
+        self, visitor: Principal, user: str, password: str | None, check: UserCheck
     ) -> None:
         """Have it done.
 
@@ -305,7 +305,7 @@ class UserApi:
         return _Otherwise()
 
 
-def _has_one(user: str) -> Check:
+def _has_one(user: str) -> UserCheck:
     """Return what refuses a change of a user who has no password."""
 
     def check(now: Passwords) -> None:

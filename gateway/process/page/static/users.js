@@ -20,7 +20,7 @@ function passwordForm({ id, title, name, action, send }) {
   }
   drawn.addEventListener("change", switched);
   switched();
-  return h(
+  const form = h(
     "form",
     {
       class: "user-form",
@@ -45,6 +45,7 @@ function passwordForm({ id, title, name, action, send }) {
     h("button", { type: "submit", class: "primary" }, action),
     error,
   );
+  return form;
 }
 
 function shownOnce(told, hide) {
@@ -86,6 +87,8 @@ export async function usersPart(me) {
   }
 
   function another(row) {
+    fill(news);
+    fill(once);
     fill(
       other,
       passwordForm({

@@ -272,7 +272,7 @@ async def test_viewers_operators_and_other_sites_neither_see_nor_change_users(
 
 
 async def test_nobody_makes_itself_more_than_it_is(tmp_path: Path) -> None:
-    """Who may change users, and is no admin, changes none who is more."""
+    """An administrator of users alone changes none who is more."""
     policy = POLICY.replace('"console:nina" = []', '"console:nina" = ["keeper"]') + KEEPER
     policy = policy.replace('"user:*" = ["operator"]', '"user:*" = ["reader"]')
     policy = policy.replace('"console:anna"', '"user:boss" = ["operator"]\n"console:anna"')
