@@ -78,6 +78,8 @@ def test_a_file_is_made_changed_and_users_taken_out(tmp_path: Path) -> None:
     assert "alice" not in Passwords.parse(path.read_text(), "file")
     assert run("alice", *file, "--delete")[0] == 1
     assert list(tmp_path.iterdir()) == [path]
+    assert run("alice", "--file", str(tmp_path / "none"), "--delete")[0] == 1
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_mode_comments_and_other_lines_stay(tmp_path: Path) -> None:

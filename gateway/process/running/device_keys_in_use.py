@@ -14,8 +14,8 @@ from gateway.process.access.device_keys import (
     KnownDevice,
     new_key,
 )
+from gateway.process.access.whole_change import WholeChanges
 from gateway.process.running.access_in_use import AccessInUse
-from gateway.process.running.whole_change import WholeChange
 
 
 class DeviceKeysInUse:
@@ -35,7 +35,8 @@ class DeviceKeysInUse:
         self.uri = uri
         self._file = DeviceKeyFile(state_dir)
         self._access = access
-        self._changes = WholeChange()
+        self._changes = WholeChanges()
+        self._changing = asyncio.Lock()
 
     def known(self) -> Sequence[KnownDevice]:
         """Return who has a key that counts."""
@@ -84,6 +85,7 @@ class DeviceKeysInUse:
         return self._access.files.keystore
 
     async def _change(self, change: Callable[[], DeviceKeys]) -> None:
-        devices = change()
-        await asyncio.to_thread(self._file.write, devices)
-        self._access.go_by_devices(devices)
+        async with self._changing:
+            devices = change()
+            await asyncio.to_thread(self._file.write, devices)
+            self._access.go_by_devices(devices)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gateway.broker.access.passwords import Passwords
 from gateway.process.access import files as access_files
+from gateway.process.access.whole_change import WholeChanges
 from gateway.process.running.access_in_use import AccessInUse
-from gateway.process.running.whole_change import WholeChange
 
 
 class UsersInUse:
@@ -22,7 +22,8 @@ class UsersInUse:
 
     def __init__(self, access: AccessInUse) -> None:
         self._access = access
-        self._changes = WholeChange()
+        self._changes = WholeChanges()
+        self._changing = asyncio.Lock()
 
     @property
     def file(self) -> Path | None:
@@ -60,8 +61,9 @@ class UsersInUse:
     ) -> None:
         if (file := self.file) is None:
             raise RuntimeError("no password file: ask for `file` before you change a user")
-        found = await asyncio.to_thread(_written, file, user, password, check)
-        self._access.go_by_passwords(found)
+        async with self._changing:
+            found = await asyncio.to_thread(_written, file, user, password, check)
+            self._access.go_by_passwords(found)
         await self._access.note(who)
 
 

@@ -30,7 +30,8 @@ def run(options: argparse.Namespace) -> int:
             sys.stdout.write(f"{line}\n")
             return 0
         had_one = password_lines.change(file, user, line)
-        managed_by = password_lines.managed_by(read_access_file(file))
+        was_written = had_one or line is not None
+        managed_by = password_lines.managed_by(read_access_file(file)) if was_written else ""
     except (password_lines.PasswordLineError, AccessFileError) as error:
         raise WrongUseError(str(error)) from error
     except (OSError, RuntimeError) as error:  # the second for links that lead in a circle
