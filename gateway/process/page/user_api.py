@@ -35,12 +35,13 @@ from light_dataclasses import dataclass
 
 USERS_MAX: Final = 1_000
 """That a page makes."""
-USERS_PER_TURN: Final = 100
+USERS_PER_TURN: Final = 20
 """Then others have a turn: there may be a thousand."""
 SHOWN_CHARACTERS: Final = 64
 """Of a name in an error."""
 DONE: Final[dict[str, Any]] = {}
 _WHAT: Final = "users"
+_LAST: Final = "is the last one who may change users"
 _FIELD: Final = "access.password_file"
 _CHANGED: Final = f"{_FIELD} changed"
 """As the audit trail has it (`gateway.process.access.changes`)."""
@@ -135,6 +136,7 @@ class UserApi:
         except OSError:  # who has a password is to be seen all the same
             set_s = {}
         passwords = frozenset(self._desk.names)
+        administrators = await self._administrators()
         told: list[dict[str, Any]] = []
         for number, name in enumerate(sorted(passwords | self._named_by_policy()), 1):
             if number % USERS_PER_TURN == 0:
@@ -148,7 +150,7 @@ class UserApi:
                     "mqtt_roles": sorted(self._roles(self._policies().topics, USER, name)),
                     "changed_s": set_s.get(name) if has_password else None,
                     "may_change": not self._beyond(asked.visitor, name),
-                    "why_not": self._why_stays(name, passwords) if has_password else "",
+                    "why_not": _LAST if administrators == {name} else "",
                 }
             )
         file = self._desk.file
@@ -168,17 +170,16 @@ class UserApi:
         roles |= self._roles(policies.topics, USER, name)
         return roles_beyond(policies.others, visitor, roles)
 
-    def _why_stays(self, user: str, names: frozenset[str]) -> str:
-        """Return why a user stays: without it nobody could change users any more."""
-        if not self._may_change_users(user):
-            return ""
-        if any(self._may_change_users(other) for other in names if other != user):
-            return ""
-        return "is the last one who may change users"
-
-    def _may_change_users(self, name: str) -> bool:
-        principal = self._policies().others.principal(CONSOLE, name)
-        return self._administration.may(principal, _WHAT)
+    async def _administrators(self) -> frozenset[str]:
+        """Return who has a password and may change users."""
+        found: list[str] = []
+        for number, name in enumerate(self._desk.names, 1):
+            if number % USERS_PER_TURN == 0:
+                await asyncio.sleep(0)
+            principal = self._policies().others.principal(CONSOLE, name)
+            if self._administration.may(principal, _WHAT):
+                found.append(name)
+        return frozenset(found)
 
     # -- changes -----------------------------------------------------------------------------------
 
@@ -221,11 +222,12 @@ class UserApi:
         user = asked.names["user"]
         self._administration.check(asked.visitor, _WHAT)
         self._check_roles(asked.visitor, user)
+        administrators = await self._administrators()
 
-        def check(now: Passwords) -> None:
+        def check(now: Passwords) -> None:  # in a thread: a policy is the event loop's
             _has_one(user)(now)
-            if why := self._why_stays(user, frozenset(now.names)):
-                raise ApiError(HTTPStatus.CONFLICT, f"user: {_short(user)} {why}")
+            if user in administrators and not (administrators - {user}).intersection(now.names):
+                raise ApiError(HTTPStatus.CONFLICT, f"user: {_short(user)} {_LAST}")
 
         await self._change(asked.visitor, user, None, check)
         return DONE
