@@ -106,6 +106,23 @@ class WebLogIn:
             address: where it comes from; one that failed too often has to wait.
 
         """
+        if refused := await self.why_unproved(user, password, address):
+            return refused
+        if not self.may_enter(self.policy.principal(CONSOLE_USER, user)):
+            return "forbidden"
+        return Token(self._sessions.begin(user, asyncio.get_running_loop().time()))
+
+    async def why_unproved(
+        self, user: str, password: bytes, address: str
+    ) -> Literal["", "wrong", "later"]:
+        """Return why a password proves nothing; empty if it is the user's.
+
+        Args:
+            user: as of `log_in`.
+            password: likewise.
+            address: likewise; a wrong password counts, wherever it was typed.
+
+        """
         passwords = self._passwords
         if passwords is None or not 0 < len(user) <= USER_CHARACTERS_MAX:
             return "wrong"
@@ -125,9 +142,7 @@ class WebLogIn:
         if not is_right:
             self._failures.failed(address, now())
             return "wrong"
-        if not self.may_enter(self.policy.principal(CONSOLE_USER, user)):
-            return "forbidden"
-        return Token(self._sessions.begin(user, now()))
+        return ""
 
     def failed(self, address: str) -> None:
         """Note a log-in that says no user and password at all."""

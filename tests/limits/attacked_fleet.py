@@ -16,7 +16,7 @@ from gateways import Gateway
 from mosquitto_hashes import pbkdf2_line
 from victim import P99_MS, PASSWORD, TOPIC, USER, Figures, Victim, say
 
-from gateway.tools.provisioning import password_lines
+from gateway.broker.access import password_lines
 
 ATTACK_S, SOAK_S = 2.0, 30.0
 MEMORY_BYTES = 32 << 20

@@ -12,7 +12,7 @@ from argon2 import PasswordHasher
 from chromium import Page, page
 from page_gateway import PageGateway, page_gateway
 
-from gateway.tools.provisioning import password_lines
+from gateway.broker.access import password_lines
 
 # No package holds these under --import-mode=importlib.
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "conformance")]

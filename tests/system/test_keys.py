@@ -19,9 +19,9 @@ from load import Load
 from mqtt_peer import Peer
 
 from dtls import keystore
+from gateway.broker.access import password_lines
 from gateway.coap_client import ClientError, CoapClient
 from gateway.mqtt import Disconnect, ReasonCode
-from gateway.tools.provisioning import password_lines
 from tree_handler import batch
 from tree_handler.batch import Epoch
 

@@ -11,8 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker.access.password_lines import (
+    PasswordLineError,
+    change,
+    line,
+    managed_by,
+    replaced,
+)
 from gateway.broker.access.passwords import Passwords
-from gateway.tools.provisioning.password_lines import PasswordLineError, change, line, replaced
 
 COMMAND = [sys.executable, "-m", "gateway.tools.cli", "passwd"]
 
@@ -72,6 +78,8 @@ def test_a_file_is_made_changed_and_users_taken_out(tmp_path: Path) -> None:
     assert "alice" not in Passwords.parse(path.read_text(), "file")
     assert run("alice", *file, "--delete")[0] == 1
     assert list(tmp_path.iterdir()) == [path]
+    assert run("alice", "--file", str(tmp_path / "none"), "--delete")[0] == 1
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_mode_comments_and_other_lines_stay(tmp_path: Path) -> None:
@@ -86,6 +94,14 @@ def test_mode_comments_and_other_lines_stay(tmp_path: Path) -> None:
     assert Passwords.parse(path.read_text(), "file").verify("alice", b"new")
 
 
+def test_who_changes_a_file_that_is_written_anew_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "passwords"
+    path.write_text("# managed by: Ansible (gateway_passwords)\n")
+    code, _, err = run("alice", "--file", str(path), given=b"one\n")
+    assert code == 0 and "alice added" in err
+    assert "Ansible (gateway_passwords) writes it, and undoes this" in err
+
+
 def test_a_link_to_the_file_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("")
     (tmp_path / "link").symlink_to("real")
@@ -98,6 +114,21 @@ def test_a_user_whose_name_begins_like_anothers_is_not_taken_for_it() -> None:
     assert replaced("al:x\nalice:y\n", "al", None) == "alice:y\n"
     assert replaced("#al:x\n", "al", "al:z") == "#al:x\nal:z\n"
     assert replaced("al:x", "bo", "bo:z") == "al:x\nbo:z\n"
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\x0b", "\x0c", "\x85", "\r"])
+def test_what_the_reader_takes_for_one_line_stays_one(separator: str) -> None:
+    """A comment's second half would be a user that nobody has made."""
+    text = f"# staff{separator}eve:x\nal:y\n"
+    assert replaced(text, "bo", "bo:z") == f"{text}bo:z\n"
+    assert replaced("", "bo", "bo:z") == "bo:z\n"
+
+
+def test_a_comment_says_what_writes_the_file_anew() -> None:
+    assert managed_by("# managed by: Ansible (x)\nal:y\n") == "Ansible (x)"
+    assert managed_by("al:y\n#managed by:  Puppet \n") == "Puppet"
+    for text in ("", "# managed by:\nal:y\n", "al: # managed by: x\n", "# staff\n"):
+        assert managed_by(text) == ""
 
 
 @pytest.mark.parametrize("user", ["", " ", "a:b", "#a", "a\nb", "a ", "\x7f"])

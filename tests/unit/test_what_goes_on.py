@@ -55,6 +55,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/trust/shares/paced_reading.py:PacedReading._flow",
     ),
     "who waits for it is given its failure": (
+        "gateway/process/access/whole_change.py:WholeChanges.carry_out",
         "gateway/tools/commands/looking.py:_followed",
         "gateway/tools/commands/shown_log.py:_follow",
         "gateway/tools/first_start/setup_face.py:SetupFace._worked",

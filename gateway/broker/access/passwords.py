@@ -6,7 +6,7 @@ A line is ``user:hash``, as amqtt's password file has it; empty lines and lines 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from zlib import crc32
 
 from gateway.broker.access import password_hashes
@@ -32,6 +32,11 @@ class Passwords:
     def __contains__(self, user: str) -> bool:
         """Return whether there is such a user."""
         return user in self._hashes
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the names of the users, in order."""
+        return self._names
 
     def __repr__(self) -> str:
         return f"Passwords({len(self)} users)"

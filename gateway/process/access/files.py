@@ -112,6 +112,22 @@ def with_lists(settings: GatewaySettings, files: AccessFiles, spread: Iterable[C
     return files if secure is None else _together(files, secure)
 
 
+def with_passwords(settings: GatewaySettings, files: AccessFiles) -> AccessFiles:
+    """Read the passwords of users again, and nothing else.
+
+    Args:
+        settings: say which file.
+        files: as they were read.
+
+    Raises:
+        ConfigError: it can't be read, or what it holds is wrong; it names the field.
+
+    """
+    path = settings.access.password_file
+    found = None if path is None else passwords(path)
+    return replace(files, broker=replace(files.broker, passwords=found))
+
+
 def _secure(settings: GatewaySettings, spread: Iterable[Crl]) -> SecureFiles | None:
     """Read what the configuration names of certificates; None where it names none."""
     if not settings.has_certificates:

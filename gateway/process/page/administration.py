@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Final
 
-from gateway.trust.policy.action import CONFIGURE, CONSOLE, Action
+from gateway.trust.policy.action import CONFIGURE, CONSOLE, RIGHTS, Action
 from gateway.trust.policy.explaining import Policies
+from gateway.trust.policy.policy import Policy
 from gateway.trust.policy.principal import Principal
 from gateway.web.api_error import ApiError
+
+ADMINISTERED: Final = ("configuration", "keys", "users")
+"""The parts of a page that are for administrators alone."""
 
 
 class Administration:
@@ -27,7 +32,7 @@ class Administration:
 
         Args:
             visitor: who asks.
-            what: ``configuration`` or ``keys``.
+            what: one of `ADMINISTERED`.
 
         """
         policy = self._policies().others
@@ -47,3 +52,20 @@ class Administration:
         if not self.may(visitor, what):
             why = f"this needs the right configure, and console /page/{what}"
             raise ApiError(HTTPStatus.FORBIDDEN, f"{visitor}: {why}")
+
+
+def roles_beyond(policy: Policy, visitor: Principal, roles: frozenset[str]) -> frozenset[str]:
+    """Return those of somebody's roles that a visitor may neither give nor take.
+
+    Nobody makes itself more than it is: who has not all rights, as an admin does, gives and takes
+    what it has itself.
+
+    Args:
+        policy: says so.
+        visitor: who gives or takes.
+        roles: all that somebody has.
+
+    """
+    if all(policy.may(visitor, Action(right, "", policy.here)) for right in RIGHTS):
+        return frozenset()
+    return roles - policy.all_roles(visitor.roles)

@@ -9,12 +9,16 @@ from typing import Final
 
 from gateway.base.event_log.audit import AuditTrail, Detail
 from gateway.base.printable import told
+from gateway.broker.inbound.admission import refused_for
+from gateway.mqtt import ReasonCode
 from tree_handler.rate_limit import RateLimit
 
 REFUSED_AT_ONCE: Final = 30
 REFUSED_PER_S: Final = 1 / 60
 """Refusals that the trail has: a stranger must not push out what happened before."""
 COMINGS_AT_ONCE: Final = 10
+WRONG_PASSWORD: Final = refused_for(ReasonCode.BAD_USER_NAME_OR_PASSWORD)
+"""As the broker counts it: guesses are guesses, whichever door they are made at."""
 COMINGS_PER_S: Final = 1 / 60
 """Log-ins and log-outs of each user that it has, for the same reason."""
 

@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 
 from dtls.errors import KeystoreError
 from gateway.process.access.device_keys import DeviceKeyError, KnownDevice, NoDeviceKeyError
+from gateway.process.page.administration import roles_beyond
 from gateway.process.page.api_request import ApiRequest, Handlers
-from gateway.trust.policy.action import CONSOLE, MEMBERSHIP, RIGHTS, Action
+from gateway.trust.policy.action import CONSOLE, MEMBERSHIP, Action
 from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.principal import PSK, Principal
 from gateway.web.api_error import ApiError
@@ -88,10 +89,7 @@ class DeviceKeyApi:
     def _check_roles(self, visitor: Principal, identity: str) -> None:
         """Refuse to give or take what the visitor has not itself."""
         policy = self._policies().others
-        if all(policy.may(visitor, Action(right, "", policy.here)) for right in RIGHTS):
-            return
-        more = self._roles(identity) - policy.all_roles(visitor.roles)
-        if more:
+        if more := roles_beyond(policy, visitor, self._roles(identity)):
             why = f"identity: {identity!r} is {', '.join(sorted(more))}, and {visitor} is not"
             raise ApiError(HTTPStatus.FORBIDDEN, why)
 

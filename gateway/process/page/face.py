@@ -23,13 +23,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.broker.access.passwords import Passwords
-from gateway.broker.inbound.admission import refused_for
-from gateway.mqtt import ReasonCode
 from gateway.process.console.exchange import ExchangeRules
 from gateway.process.console.pages import HttpRequest, Page
 from gateway.process.page import fields
 from gateway.process.page.api_request import ApiRequest, Handlers
-from gateway.process.page.audit_notes import AuditNotes
+from gateway.process.page.audit_notes import WRONG_PASSWORD, AuditNotes
 from gateway.process.page.routes import ApiRoute, find
 from gateway.trust.policy.action import CONSOLE, Action
 from gateway.trust.policy.policy import Policy
@@ -61,8 +59,6 @@ STRANGERS_PER_S: Final = 5.0
 STRANGERS_AT_ONCE: Final = 30
 """Of one address that has not logged in."""
 _JSON: Final = "application/json"
-_WRONG_PASSWORD: Final = refused_for(ReasonCode.BAD_USER_NAME_OR_PASSWORD)
-"""As the broker counts it."""
 _BEARER: Final = "bearer"
 _LOOPBACK: Final = ("127.0.0.1", "::1")
 _NOT_LOGGED_IN: Final = {
@@ -327,8 +323,7 @@ class PageFace:
         done = await self._door.log_in(user, body["password"].encode(), host)
         if not isinstance(done, Token):
             status, why = _NOT_LOGGED_IN[done]
-            # Guesses are guesses, whichever door they are made at: an alert goes by this count.
-            counted_as = _WRONG_PASSWORD if done == "wrong" else ""
+            counted_as = WRONG_PASSWORD if done == "wrong" else ""
             self._notes.refused(f"log-in: {done}", user, host, counted_as)
             return _error(status, why)
         if before is not None and before.by_cookie:

@@ -22,6 +22,7 @@ from gateway.base import replaced_file
 from gateway.base.printable import printable
 from gateway.base.toml.toml_file import ConfigError
 from gateway.process.access.serving_files import serving_files
+from gateway.process.access.whole_change import WholeChanges
 from gateway.process.config_trials.deed import Find
 from gateway.process.configuration.config import GatewaySettings
 from gateway.process.console.pages import Page
@@ -68,6 +69,7 @@ class KeysApi:
         self._find = find
         self._files = KeyFiles(settings)
         self._working = asyncio.Lock()
+        self._changes = WholeChanges()
 
     @property
     def handlers(self) -> Handlers:
@@ -161,11 +163,11 @@ class KeysApi:
                 self._end_request(content.key)
             return {**_described(content), "writes": _paths(planned)}
 
-        told = await self._done(work)
+        told, is_told = await self._changes.carry_out(self._gone_by(work))
         names_of = [one["name"] for one in (*told["certificates"], *told["authorities"])]
         where = f"{place.section}, {place.part}"
         _log.info("brought in over the page for %s: %s", where, printable(", ".join(names_of)))
-        return {**told, "is_told": self._reload()}
+        return {**told, "is_told": is_told}
 
     def _planned(
         self, place: KeyPlace, body: Mapping[str, Any]
@@ -275,8 +277,13 @@ class KeysApi:
             except ServiceError as error:
                 raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error
 
-        written = await self._done(work)
-        return {"writes": written, "is_told": self._reload()}
+        written, is_told = await self._changes.carry_out(self._gone_by(work))
+        return {"writes": written, "is_told": is_told}
+
+    async def _gone_by(self, work: Callable[[], T]) -> tuple[T, bool]:
+        """Have files written, and the gateway go by them; return whether it was told."""
+        found = await self._done(work)
+        return found, self._reload()
 
     def _reload(self) -> bool:
         running = self._find(self._settings.gateway.state_dir)

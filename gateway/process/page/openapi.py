@@ -123,6 +123,11 @@ _UPLOADED: Final = _object(
     writes={**_TEXTS, "description": "Files that are replaced."},
 )
 
+_OTHERWISE: Final[dict[str, Schema]] = {
+    "why_not": {"type": "string", "description": "Why it is not changed here; empty if it can be."},
+    "command": {"type": "string", "description": "Does it instead, where it is not."},
+}
+
 SCHEMAS: Final[dict[str, Schema]] = {
     "Error": _object("error", error={"type": "string", "description": "One line, for people."}),
     "Done": _object(),
@@ -316,6 +321,33 @@ SCHEMAS: Final[dict[str, Schema]] = {
         vouched=_by_name(_TEXTS),
         default_roles=_TEXTS,
         public=_TEXTS,
+    ),
+    "OwnPassword": _object("why_not command", **_OTHERWISE),
+    "Users": _object(
+        "file why_not command users",
+        file={**_or_null("string"), "description": "That has them; null where nobody logs in."},
+        **_OTHERWISE,
+        users=_list(
+            _object(
+                "name has_password roles mqtt_roles changed_s may_change why_not",
+                name=_TEXT,
+                has_password={"type": "boolean", "description": "Else the policy alone names it."},
+                roles={**_TEXTS, "description": "At this page."},
+                mqtt_roles={**_TEXTS, "description": "Over MQTT."},
+                changed_s={
+                    **_or_null("number"),
+                    "description": "When its password was set, in seconds since 1970; null "
+                    "where the audit trail does not tell.",
+                },
+                may_change={"type": "boolean", "description": "Who asks may set its password."},
+                why_not={"type": "string", "description": "Why it can't be removed."},
+            )
+        ),
+    ),
+    "UserPassword": _object(
+        "user password",
+        user=_TEXT,
+        password={**_or_null("string"), "description": "The one that was drawn."},
     ),
     "Explanation": _object(
         "principal roles action allowed why why_roles",

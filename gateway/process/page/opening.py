@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.process.page.administration import Administration
+from gateway.process.page.administration import ADMINISTERED, Administration
 from gateway.process.page.audit_notes import AuditNotes
 from gateway.process.page.configuration_api import ConfigPlace, ConfigurationApi
 from gateway.process.page.device_key_api import DeviceKeyApi
@@ -17,6 +17,7 @@ from gateway.process.page.sensor_api import SensorApi
 from gateway.process.page.site_api import SensorsListed, SiteApi
 from gateway.process.page.site_asker import SiteAsker
 from gateway.process.page.topic_api import TopicApi
+from gateway.process.page.user_api import UserApi
 from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.policy import Policy
 from gateway.trust.policy.principal import Principal
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from gateway.process.page.log_lines import RecentLines
     from gateway.process.page.sensor_api import AddedTables
     from gateway.process.page.topic_tap import TopicTap
+    from gateway.process.page.user_api import UserDesk
     from gateway.sensors.sampler import Sampler
 
 
@@ -50,6 +52,7 @@ class PageSources:
         roll: has what there is to say of each sensor.
         tables: of sensors that were added.
         device_keys: makes and revokes keys.
+        users: changes users and their passwords.
         tap: has messages as they come.
         lines: of the log.
         trail: of changes.
@@ -64,6 +67,7 @@ class PageSources:
     roll: SensorsListed
     tables: AddedTables
     device_keys: DeviceKeyDesk
+    users: UserDesk
     tap: TopicTap
     lines: RecentLines
     trail: AuditTrail
@@ -173,7 +177,7 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
             "sensors": sensors.may_add(visitor),
             "device_keys": device_keys.may(visitor),
             **{what: records.may(visitor, what) for what in ("log", "audit", "policy")},
-            **{what: administration.may(visitor, what) for what in ("configuration", "keys")},
+            **{what: administration.may(visitor, what) for what in ADMINISTERED},
             "support": all(records.may(visitor, one) for one in ("support", "log", "audit")),
         }
 
@@ -185,6 +189,10 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
         settings.mqtt.client_ca_file,
     )
     door = WebLogIn(files.policy, files.broker.passwords, may_enter, settings.limits)
+    notes = AuditNotes(sources.trail, sources.broker.core.refusals.count)
+    users = UserApi(
+        sources.users, administration, policies, door, notes, sources.trail, settings.gateway.id
+    )
     handlers = {
         **resources.handlers,
         **topics.handlers,
@@ -193,7 +201,7 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
         **device_keys.handlers,
         **configuration.handlers,
         **keys.handlers,
+        **users.handlers,
     }
-    counted = sources.broker.core.refusals.count
-    face = PageFace(owner, door, handlers, AuditNotes(sources.trail, counted), may)
+    face = PageFace(owner, door, handlers, notes, may)
     return PageParts(face, topics, policies, configuration)

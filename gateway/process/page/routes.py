@@ -82,6 +82,9 @@ def _decoded(name: str, segment: str) -> str:
 
 _USER = Field("user", TEXT, "A user of `access.password_file`.", is_needed=True, most=256)
 _PASSWORD = Field("password", TEXT, "The user's password.", is_needed=True)
+_NEW_PASSWORD = Field(
+    "password", TEXT, "10 to 256 characters; without it one is drawn, and told in the answer."
+)
 _AFTER = Field("after", COUNT, "The number that the answer before ended with.", least=0, most=2**53)
 _WAIT = Field(
     "wait_s", NUMBER, "So long to wait for something new, in seconds.", least=0, most=WAIT_S_MAX
@@ -140,6 +143,25 @@ ROUTES: Final = (
         "Token",
         body=(_USER, _PASSWORD),
         is_open=True,
+    ),
+    ApiRoute(
+        "own_password",
+        "GET",
+        "/me/password",
+        "Whether who asks can change its password here.",
+        "OwnPassword",
+    ),
+    ApiRoute(
+        "change_own_password",
+        "POST",
+        "/me/password",
+        "Have another password; all sessions and connections by the old one end.",
+        "Done",
+        body=(
+            Field("old", TEXT, "The password of now.", is_needed=True),
+            Field("new", TEXT, "10 to 256 characters.", is_needed=True),
+        ),
+        change="own password changed",
     ),
     ApiRoute("log_out", "POST", "/logout", "End the session of the cookie or token.", "Done"),
     ApiRoute(
@@ -367,6 +389,42 @@ ROUTES: Final = (
             Field("who", TEXT, "A principal, as `psk:alice`; who asks without it.", most=300),
             Field("action", TEXT, "As `PUT /sensors/valve`.", is_needed=True),
         ),
+    ),
+    ApiRoute(
+        "users",
+        "GET",
+        "/users",
+        "Who has a password, here and for MQTT, and which roles; no password and no hash.",
+        "Users",
+    ),
+    ApiRoute(
+        "add_user",
+        "POST",
+        "/users",
+        "Let one more user in; a password that is drawn here is told this once.",
+        "UserPassword",
+        body=(
+            Field("user", TEXT, "The name.", is_needed=True, most=256, is_noted=True),
+            _NEW_PASSWORD,
+        ),
+        change="user added",
+    ),
+    ApiRoute(
+        "set_password",
+        "PUT",
+        "/users/{user}/password",
+        "Give a user another password; all sessions and connections by the old one end.",
+        "UserPassword",
+        body=(_NEW_PASSWORD,),
+        change="password of a user set",
+    ),
+    ApiRoute(
+        "remove_user",
+        "DELETE",
+        "/users/{user}",
+        "Let a user in no more; its sessions and connections end.",
+        "Done",
+        change="user removed",
     ),
     ApiRoute(
         "configuration",

@@ -6,8 +6,11 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from gateway.broker.access.passwords import Passwords
 from gateway.broker.broker import GatewayBroker
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.server import CoapServer
@@ -94,6 +97,24 @@ class AccessInUse:
         faces.page.follow(files)
         for gateway_id in faces.node.admission.renew(files.links):
             faces.node.drop(gateway_id, "its certificate is no longer accepted")
+
+    @property
+    def password_file(self) -> Path | None:
+        """Return the file of the users' passwords; None where nobody has one."""
+        return self._settings.access.password_file
+
+    def go_by_passwords(self, passwords: Passwords) -> None:
+        """Go by other passwords of users, whatever other files say now; who is out is out at once.
+
+        Args:
+            passwords: those of `password_file`, as it is now.
+
+        """
+        faces, broker = self._faces, replace(self.files.broker, passwords=passwords)
+        self.files = replace(self.files, broker=broker)
+        faces.broker.revise(broker)
+        faces.console.follow(self.files)
+        faces.page.follow(self.files)
 
     def go_by_devices(self, devices: DeviceKeys) -> None:
         """Go by other keys of devices, whatever files say now; who is out is disconnected."""

@@ -56,7 +56,7 @@ from gateway.process.running.drain import Drain
 from gateway.process.running.node_settings import node_settings
 from gateway.process.running.origin_times import OriginTimes
 from gateway.process.running.own_messages import OwnMessages
-from gateway.process.running.page_part import PagePart
+from gateway.process.running.page_part import PageDesks, PagePart
 from gateway.process.running.parts import (
     Around,
     BrokerParts,
@@ -67,6 +67,7 @@ from gateway.process.running.parts import (
 )
 from gateway.process.running.sensor_watch import SensorWatch
 from gateway.process.running.status_report import GatewayStatus, StatusPage
+from gateway.process.running.users_in_use import UsersInUse
 from gateway.process.state_folder import listeners_file
 from gateway.process.state_folder.copied_card import CopiedCard
 from gateway.process.state_folder.identity import capability
@@ -127,7 +128,8 @@ async def build(around: Around) -> GatewayParts:
     console = ConsolePart()
     access = _access(around, ground, tree.node, served.broker, coap, console)
     keys = _device_keys(around, ground, coap, access)
-    web = ground.page.open(ground.files, served.broker, coap.site, ground.readings, keys)
+    desks = PageDesks(keys, UsersInUse(access))
+    web = ground.page.open(ground.files, served.broker, coap.site, ground.readings, desks)
     await console.start(
         settings,
         ground.files,

@@ -14,6 +14,7 @@ from gateway.process.access.device_keys import (
     KnownDevice,
     new_key,
 )
+from gateway.process.access.whole_change import WholeChanges
 from gateway.process.running.access_in_use import AccessInUse
 
 
@@ -34,6 +35,7 @@ class DeviceKeysInUse:
         self.uri = uri
         self._file = DeviceKeyFile(state_dir)
         self._access = access
+        self._changes = WholeChanges()
         self._changing = asyncio.Lock()
 
     def known(self) -> Sequence[KnownDevice]:
@@ -60,7 +62,9 @@ class DeviceKeysInUse:
                 "CoAP over DTLS is off: set coap.psk_file, which may be an empty file, and restart"
             )
         key = new_key()
-        await self._change(lambda: self._access.devices.with_key(identity, key, self._configured))
+        await self._changes.carry_out(
+            self._change(lambda: self._access.devices.with_key(identity, key, self._configured))
+        )
         return key
 
     async def revoke(self, identity: str) -> None:
@@ -72,7 +76,9 @@ class DeviceKeysInUse:
             OSError: that can't be kept.
 
         """
-        await self._change(lambda: self._access.devices.without(identity, self._configured))
+        await self._changes.carry_out(
+            self._change(lambda: self._access.devices.without(identity, self._configured))
+        )
 
     @property
     def _configured(self) -> Keystore:

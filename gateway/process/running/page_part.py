@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.base.event_log.audit import FILE_NAME, AuditTrail
 from gateway.process.configuration.config import GatewaySettings
+from light_dataclasses import dataclass
 from tree_handler.batch import Header, Row
 
 if TYPE_CHECKING:
@@ -23,7 +24,22 @@ if TYPE_CHECKING:
     from gateway.process.page.log_lines import RecentLines
     from gateway.process.page.opening import PageParts
     from gateway.process.page.topic_tap import TopicTap
+    from gateway.process.page.user_api import UserDesk
     from gateway.process.running.readings import Readings
+
+
+@dataclass(frozen=True, slots=True)
+class PageDesks:
+    """The makers of what visitors of a page ask for.
+
+    Attributes:
+        device_keys: makes and revokes keys.
+        users: changes users and their passwords.
+
+    """
+
+    device_keys: DeviceKeyDesk
+    users: UserDesk
 
 
 class PagePart:
@@ -86,7 +102,7 @@ class PagePart:
         broker: GatewayBroker,
         site: GatewaySite,
         readings: Readings,
-        device_keys: DeviceKeyDesk,
+        desks: PageDesks,
     ) -> PageFace | None:
         """Make the page; None where the configuration asks for none.
 
@@ -95,7 +111,7 @@ class PagePart:
             broker: has clients and topics.
             site: has the resources that are asked.
             readings: has the sensors.
-            device_keys: makes and revokes keys.
+            desks: make what its visitors ask for.
 
         """
         if self._tap is None or self._lines is None:
@@ -113,7 +129,8 @@ class PagePart:
             sampler=readings.sampler,
             roll=readings,
             tables=readings,
-            device_keys=device_keys,
+            device_keys=desks.device_keys,
+            users=desks.users,
             tap=self._tap,
             lines=self._lines,
             trail=trail,

@@ -60,11 +60,14 @@ async def reload(
         # First, for drivers may take their time, and files are to be as they are in the end.
         making = state.changing_sensors(parts.readings, settings)
         change_sensors = await stack.enter_async_context(making)
+        passwords = parts.access.files.broker.passwords
         files = access_files.read(settings, lists := parts.revocations.lists)
         finding = parts.attachment.changing(settings.tree)
         change_neighbours = await stack.enter_async_context(finding)
         if parts.revocations.lists is not lists:  # others came meanwhile
             files = access_files.with_lists(settings, files, parts.revocations.lists)
+        if parts.access.files.broker.passwords is not passwords:  # a user was changed meanwhile
+            files = access_files.with_passwords(settings, files)
         parts.oscore.contexts = state.oscore_contexts(parts.oscore, files.oscore)
         # From here on there is nothing that may fail.
         parts.access.follow(settings, files)

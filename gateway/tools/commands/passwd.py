@@ -7,9 +7,9 @@ import getpass
 import sys
 from pathlib import Path
 
+from gateway.broker.access import password_lines
 from gateway.tools.commands.errors import FailedError, WrongUseError
-from gateway.tools.provisioning import password_lines
-from gateway.trust.policy.faults import AccessFileError
+from gateway.trust.policy.faults import AccessFileError, read_access_file
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,6 +30,8 @@ def run(options: argparse.Namespace) -> int:
             sys.stdout.write(f"{line}\n")
             return 0
         had_one = password_lines.change(file, user, line)
+        was_written = had_one or line is not None
+        managed_by = password_lines.managed_by(read_access_file(file)) if was_written else ""
     except (password_lines.PasswordLineError, AccessFileError) as error:
         raise WrongUseError(str(error)) from error
     except (OSError, RuntimeError) as error:  # the second for links that lead in a circle
@@ -39,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
         raise FailedError(f"{file}: no user {user!r}")
     what = "taken out" if options.delete else "changed" if had_one else "added"
     sys.stderr.write(f"{user} {what}; a running gateway reads the file at SIGHUP\n")
+    if managed_by:
+        sys.stderr.write(f"{file}: {managed_by} writes it, and undoes this: change it there, too\n")
     return 0
 
 

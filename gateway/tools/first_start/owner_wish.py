@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Any, Final
+from typing import Any
 
 from gateway.tools.provisioning import plan
 from gateway.tools.provisioning.plan import GatewayPlan, PlanError
+from gateway.web import chosen_password
 from light_dataclasses import dataclass
-
-PASSWORD_CHARACTERS_MIN: Final = 10
-PASSWORD_CHARACTERS_MAX: Final = 256
 
 
 class WishError(ValueError):
@@ -54,12 +52,8 @@ def wish(asked: Mapping[str, Any], addresses: Collection[str], first_port: int |
     )
     if address not in addresses:
         raise WishError(f"address: {address!r} is none of this gateway's: {', '.join(addresses)}")
-    if not PASSWORD_CHARACTERS_MIN <= len(password) <= PASSWORD_CHARACTERS_MAX:
-        raise WishError(
-            f"password: is not {PASSWORD_CHARACTERS_MIN} to {PASSWORD_CHARACTERS_MAX} characters"
-        )
-    if password.casefold() in (user.casefold(), name.casefold()):
-        raise WishError("password: is a name that everybody sees")
+    if why_unfit := chosen_password.why_unfit(password, user, name):
+        raise WishError(f"password: {why_unfit}")
     try:
         plan.check_user(user)
         plan.check_name(name)

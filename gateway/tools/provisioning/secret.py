@@ -6,7 +6,7 @@ import secrets
 from dataclasses import field
 from pathlib import Path
 
-from gateway.tools.provisioning import password_lines
+from gateway.broker.access import password_lines
 from gateway.tools.provisioning.new_folder import write
 from light_dataclasses import dataclass
 
@@ -27,7 +27,7 @@ class Secrets:
     """
 
     user: str
-    password: str = field(default_factory=lambda: secrets.token_urlsafe(18), repr=False)
+    password: str = field(default_factory=password_lines.drawn, repr=False)
     coap_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     tree_key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
     is_chosen: bool = False

@@ -2,6 +2,8 @@
 import { h, fill } from "./dom.js";
 import { source } from "./data.js";
 import { T } from "./texts.js";
+import { ownPassword } from "./own_password.js";
+import { usersPart } from "./users.js";
 import { plainTable } from "./virtual_table.js";
 
 const t = T.policy;
@@ -80,8 +82,10 @@ function roles(told) {
 }
 
 export async function showPolicy(main, _names, me) {
+  const users = me.may.users ? await usersPart(me) : null;
+  const own = me.user ? await ownPassword(me) : null;
   if (!me.may.policy) {
-    fill(main, h("h1", {}, t.title), question(me), h("p", { class: "soft" }, t.mayNot));
+    fill(main, h("h1", {}, t.title), question(me), users, own, h("p", { class: "soft" }, t.mayNot));
     return null;
   }
   const told = await source.get("policy");
@@ -89,9 +93,11 @@ export async function showPolicy(main, _names, me) {
     main,
     h("h1", {}, t.title),
     question(me),
+    users,
     h(
       "div",
       { class: "columns" },
+      own,
       h("section", { class: "card" }, h("h2", {}, t.assigned), assigned(told)),
       h("section", { class: "card" }, h("h2", {}, t.roles), roles(told)),
       h("section", { class: "card" }, h("h2", {}, t.rules), plainTable({ label: t.rules, none: T.none, rows: told.rules, columns: ruleColumns })),

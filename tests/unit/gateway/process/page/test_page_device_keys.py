@@ -14,6 +14,7 @@ import pytest
 from page_answers import checked
 from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
+from gateway.base import replaced_file
 from gateway.coap_client import ClientError, CoapClient
 
 POLICY = """version = 1
@@ -171,6 +172,33 @@ async def test_a_revocation_waits_for_no_file_that_is_wrong(gateway: PageGateway
         assert await gateway.process.reload() != ""
         assert (await anna.ask("DELETE", "device-keys/stolen"))[0] == 200
         assert not await reads(gateway, "stolen", "ef" * 16)
+
+
+async def test_a_revocation_whose_browser_goes_meanwhile_takes_effect(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, began, gone = replaced_file.replace, asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(path: Path, *given: Any, **more: Any) -> None:
+        if path.name == "device_keys.json":
+            loop.call_soon_threadsafe(began.set)
+            asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(LIMIT_S)
+        real(path, *given, **more)
+
+    monkeypatch.setattr(replaced_file, "replace", slow)
+    async with looker(gateway, "anna") as anna:
+        asking = asyncio.create_task(anna.ask("DELETE", "device-keys/stolen"))
+        async with asyncio.timeout(LIMIT_S):
+            await began.wait()
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+            while not any(one.get("outcome", "").startswith("failed") for one in gateway.audit):
+                await asyncio.sleep(0.02)  # the gateway has seen that it is gone
+            gone.set()
+            while "stolen" in await known(anna):
+                await asyncio.sleep(0.05)
+    assert not await reads(gateway, "stolen", "ef" * 16)
 
 
 async def test_changes_that_come_together_are_all_kept(gateway: PageGateway) -> None:

@@ -18,8 +18,9 @@ from certificate_fleet import PASSWORD, Fleet
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from page_answers import checked
-from page_gateway import Looker, PageGateway, looker, page_gateway
+from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
+from gateway.base import replaced_file
 from gateway.trust.certificates import pkcs12_files, private_keys
 from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.certificates.pkcs12_files import KeystoreContent
@@ -93,6 +94,33 @@ async def test_a_key_store_is_looked_into_brought_in_and_gone_by(
     (noted,) = [one for one in gateway.audit if one["what"] == "certificates brought in"]
     assert (noted["who"], noted["section"], noted["part"]) == ("console:anna", "mqtt", "own")
     assert PASSWORD not in json.dumps(gateway.audit)
+
+
+async def test_an_upload_whose_browser_goes_meanwhile_is_gone_by(
+    gateway: PageGateway, fleet: Fleet, heard: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, began, gone = replaced_file.replace, asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(path: Path, *given: Any, **more: Any) -> None:
+        if path == fleet.certificate:
+            loop.call_soon_threadsafe(began.set)
+            asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(LIMIT_S)
+        real(path, *given, **more)
+
+    monkeypatch.setattr(replaced_file, "replace", slow)
+    data, certificate = fleet.store()
+    async with looker(gateway, "anna") as anna, asyncio.timeout(LIMIT_S):
+        asking = asyncio.create_task(sent(anna, "keys", upload(data, OWN, password=PASSWORD)))
+        await began.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        while not any(one.get("outcome", "").startswith("failed") for one in gateway.audit):
+            await asyncio.sleep(0.02)  # the gateway has seen that it is gone
+        gone.set()
+        while not heard:
+            await asyncio.sleep(0.02)
+    assert held(fleet.certificate) == [certificate] and heard == [signal.SIGHUP]
 
 
 async def test_an_authority_is_added_and_then_stands_alone(

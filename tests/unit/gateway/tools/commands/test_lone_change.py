@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from dtls.errors import KeystoreError
+from gateway.broker.access import password_lines
 from gateway.tools.commands import place, psk_lines
 from gateway.tools.commands.errors import WrongUseError
-from gateway.tools.provisioning import password_lines
 
 CHANGES = 20
 HASH = "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$" + "A" * 43
