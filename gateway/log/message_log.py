@@ -29,6 +29,7 @@ from pathlib import Path
 from gateway.base import replaced_file
 from gateway.base.duration_histogram import DurationHistogram
 from gateway.log import loading
+from gateway.log.disk_failure import DiskFailure
 from gateway.log.errors import LogError
 from gateway.log.going import GoingSegments
 from gateway.log.index import SUFFIX
@@ -86,8 +87,7 @@ class MessageLog(ReadableLog):
         self.appended_bytes = 0
         self.syncs = DurationHistogram()
         """The time that each `fdatasync` of a commit took."""
-        self.failure = ""
-        """The reason why the last append failed; empty if it did not."""
+        self.disk_failure = DiskFailure(folder)
         self.cut_bytes = 0
         """Bytes that the last start cut off: of a batch that a kill had not let it append."""
         self._segment_bytes = segment_bytes
@@ -185,6 +185,11 @@ class MessageLog(ReadableLog):
         self._sealing.close()
         self._inner.close()
 
+    @property
+    def failure(self) -> str:
+        """Return why batches are refused; empty while they are taken."""
+        return self.disk_failure.why
+
     # -- writing -----------------------------------------------------------------------------
 
     def append(self, frame: bytes, header: Header) -> None:
@@ -216,9 +221,10 @@ class MessageLog(ReadableLog):
                 self._cut_torn()
             if is_noted:
                 self._inner.take_back(segment.start + segment.length)
-            self.failure = error.strerror or str(error)
+            self.disk_failure.refused(error, len(frame))
             raise LogError(f"{error.filename or segment.path}: {error.strerror}") from error
-        self.failure = ""
+        if self.disk_failure.why:
+            self.disk_failure.took(len(frame))
         self.appends += 1
         self.appended_bytes += len(frame)
         segment.note(segment.length, header)
@@ -243,6 +249,7 @@ class MessageLog(ReadableLog):
             try:
                 segment = self._roll()
             except OSError as error:
+                self.disk_failure.unsynced(error)
                 return _failing(error)
         length = segment.length
         fd = os.dup(self._fd)  # the segment may be sealed, and its own one closed, meanwhile
@@ -252,8 +259,12 @@ class MessageLog(ReadableLog):
                 began_s = time.perf_counter()
                 try:
                     self._force(segment, length, fd)
+                except OSError as error:
+                    self.disk_failure.unsynced(error)
+                    raise
                 finally:
                     os.close(fd)
+                self.disk_failure.synced()
                 self.syncs.observe(time.perf_counter() - began_s)
                 if self._mark and segment.start + length > self._synced_length:
                     self._synced_length = segment.start + length

@@ -65,7 +65,7 @@ class GroupCommit:
             return error
         if not self._sync and self._timer is None:
             self._timer = self._loop.call_later(self._sync_interval_s, self._sync_due)
-        if self._is_refusing:
+        if self._is_refusing and not self.log.failure:
             self._is_refusing = False
             self._takes_again()
         return None

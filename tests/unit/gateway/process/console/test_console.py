@@ -400,10 +400,10 @@ class TestGateway:
         log = process.parts.node.log
         answer = b""
         while not answer.startswith(b"HTTP/1.1 503 "):
-            # What the gateway logs of itself meanwhile succeeds, and takes the failure away.
-            log.failure = "No space left on device"
+            # What the gateway logs of itself meanwhile is taken, since the disk has room.
+            log.disk_failure.why = "No space left on device"
             answer = await ask(console_port(tmp_path), asked)
-        log.failure = "No space left on device"
+        log.disk_failure.why = "No space left on device"
         assert answer.endswith(b"log: No space left on device\n")
         assert plain_pages.health(log).status is HTTPStatus.SERVICE_UNAVAILABLE
 

@@ -1,0 +1,238 @@
+"""Alerts about the tree, the log and a release, raised by what they are about.
+
+A real gateway meets each condition: a root that is killed again and again, a log that is damaged
+while its gateway is down, a disk that is full, a release that nobody confirms. A webhook is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from alert_receiver import AlertReceiver
+from brokers import Gateway
+from disks import Tmpfs, unmounted_at_the_end
+from fleet_gateway import FleetGateway
+from mqtt_peer import Peer
+from ports import free_port
+
+from gateway.alerting.judging import ELECTIONS
+from gateway.mqtt import Version
+from gateway.releases.folder import INSTALLED, LINK, RELEASES, ReleaseFolder
+from gateway.releases.guard import ReleaseGuard
+from gateway.releases.trial import ServiceEnds
+
+PATIENCE_S = 120.0
+OLD, NEW, NEWER = "1-old", "2-new", "3-newer"
+QUOTA_EXCEEDED = 0x97
+
+
+@pytest.fixture
+def receiver() -> Iterator[AlertReceiver]:
+    made = AlertReceiver()
+    with made.serving():
+        yield made
+
+
+async def until(holds: object, what: str) -> None:
+    assert callable(holds)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"not within {PATIENCE_S} s: {what}") from None
+
+
+def alerts_to(receiver: AlertReceiver, rule: str) -> str:
+    """Configuration by which this one rule is told soon."""
+    return f"""
+[alerts]
+look_s = 0.1
+gather_s = 0
+after_s = {{{rule} = 0}}
+routes = [{{to = ["webhook"], match = {{rule = "{rule}"}}}}]
+webhook = {{url = "{receiver.url}"}}
+"""
+
+
+def changes(receiver: AlertReceiver, rule: str) -> list[str]:
+    """Changes of a rule that were told, each delivery once."""
+    told = dict(receiver.told)
+    return [
+        change
+        for (alert, change), deliveries in told.items()
+        if alert.startswith(f"{rule}:")
+        for _ in deliveries
+    ]
+
+
+async def told(receiver: AlertReceiver, rule: str, *wanted: str) -> None:
+    await until(lambda: len(changes(receiver, rule)) >= len(wanted), f"{rule}: {wanted}")
+    assert changes(receiver, rule) == list(wanted)
+
+
+async def client(gateway: Gateway, name: str, *, clean_start: bool = True) -> Peer:
+    peer = Peer(*await asyncio.open_connection("127.0.0.1", gateway.port), Version.V5)
+    assert await peer.connect(name, clean_start=clean_start) == 0
+    return peer
+
+
+@pytest.mark.soak("four starts of a gateway, and as many elections")
+async def test_root_flapping_is_raised_by_its_cause(
+    tmp_path: Path, receiver: AlertReceiver
+) -> None:
+    head, stand_in = FleetGateway(tmp_path, "head"), FleetGateway(tmp_path, "stand-in")
+    head.plain_port = free_port()
+    head.write(capability=30, hello_s=0.3)
+    stand_in.access = alerts_to(receiver, "root-flapping")
+    neighbours = [f"127.0.0.1:{head.plain_port}"]
+    await stand_in.start(capability=10, hello_s=0.3, neighbours=neighbours)
+    tree = stand_in.process.parts.node.tree
+    command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(head.path)]
+    try:
+        for number in range(ELECTIONS):
+            assert changes(receiver, "root-flapping") == [], number
+            process = await asyncio.create_subprocess_exec(*command)
+            try:
+                await until(lambda: tree.root_id == "head", "the head is the root")
+            finally:
+                process.kill()
+                await process.wait()
+            await until(lambda: tree.root_id == "stand-in", "the other one is the root")
+        await told(receiver, "root-flapping", "raised")
+    finally:
+        await stand_in.stop()
+
+
+async def test_messages_lost_is_raised_by_its_cause(
+    tmp_path: Path, receiver: AlertReceiver
+) -> None:
+    gateway = Gateway(tmp_path, "sync")
+    with gateway.config.open("a") as file:
+        file.write(alerts_to(receiver, "messages-lost"))
+    try:
+        await gateway.start()
+        publisher = await client(gateway, "publisher")
+        for number in range(50):
+            await publisher.publish("meters/tank", b"%d" % number)
+        publisher.close()
+        await gateway.stop()
+        segment = max((gateway.state / "log").glob("*.log"), key=lambda path: int(path.stem))
+        data = bytearray(segment.read_bytes())
+        data[len(data) // 2] ^= 0x10
+        segment.write_bytes(data)
+        await gateway.start()
+        await told(receiver, "messages-lost", "raised")
+    finally:
+        gateway.kill()
+        await gateway.ended()
+
+
+async def test_log_refuses_is_raised_by_its_cause(
+    tmp_path: Path, receiver: AlertReceiver, request: pytest.FixtureRequest
+) -> None:
+    disk = Tmpfs(tmp_path / "disk", 4096)
+    with unmounted_at_the_end(disk):
+        gateway = Gateway(tmp_path, "sync", segment_bytes=32 << 10, state=disk.folder / "state")
+        with gateway.config.open("a") as file:
+            file.write(alerts_to(receiver, "log-refuses"))
+        try:
+            await gateway.start()
+            publisher = await client(gateway, "publisher")
+            disk.fill()
+            codes = [await publisher.publish("meters/tank", bytes(5_000)) for _ in range(10)]
+            assert QUOTA_EXCEEDED in codes
+            await told(receiver, "log-refuses", "raised")
+            disk.free()
+            assert await publisher.publish("meters/tank", bytes(5_000)) in {0, 0x10}
+            publisher.close()
+            if request.config.getoption("--soak"):  # thirty seconds
+                await told(receiver, "log-refuses", "raised", "cleared")
+        finally:
+            gateway.kill()
+            await gateway.ended()
+
+
+class ReleasedGateway(Gateway):
+    """A gateway that runs from the release to which the link of a folder leads."""
+
+    releases: ReleaseFolder
+
+    def command(self) -> list[str]:
+        return [str(self.releases.path / LINK / "bin/python"), *super().command()[1:]]
+
+
+class Machine:
+    """A machine that is never booted, and leaves the service to the test."""
+
+    def boot_id(self) -> str:
+        return "boot"
+
+    def ends(self) -> ServiceEnds | None:
+        return None
+
+    def restart(self) -> None:
+        """Leave it to the test."""
+
+    def start_guard(self) -> None:
+        """Leave it to the test."""
+
+
+class Listeners:
+    """Listeners that answer."""
+
+    def schemes(self) -> list[str]:
+        return ["mqtt"]
+
+    def complaints(self, _schemes_before: object) -> list[str]:
+        return []
+
+
+def installed(folder: Path) -> ReleaseFolder:
+    """Environments of which each runs the product, with the second one's trial still to come."""
+    for release in (OLD, NEW, NEWER):
+        path = folder / RELEASES / release
+        venv.create(path, symlinks=True)
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        packages = path / "lib" / version / "site-packages"
+        tested = sysconfig.get_path("purelib")
+        (packages / "tested.pth").write_text(f"import site; site.addsitedir({tested!r})\n")
+        (path / INSTALLED).touch()
+    made = ReleaseFolder(folder)
+    made.switch(OLD)
+    return made
+
+
+async def test_release_returned_is_raised_by_its_cause(
+    tmp_path: Path, receiver: AlertReceiver
+) -> None:
+    releases = installed(tmp_path / "opt")
+    guard = ReleaseGuard(releases, Machine(), Listeners())
+    gateway = ReleasedGateway(tmp_path, "sync")
+    gateway.releases = releases
+    with gateway.config.open("a") as file:
+        file.write(alerts_to(receiver, "release-returned"))
+    try:
+        guard.try_release(NEW, within_s=0.2)
+        await gateway.start()
+        await asyncio.to_thread(guard.watch)  # nobody confirms it in time
+        assert releases.current() == OLD
+        await gateway.stop()
+        await gateway.start()
+        await told(receiver, "release-returned", "raised")
+        guard.try_release(NEWER, within_s=3_600)
+        await gateway.stop()
+        await gateway.start()
+        guard.confirm(NEWER)
+        await told(receiver, "release-returned", "raised", "cleared")
+    finally:
+        with contextlib.suppress(AssertionError):
+            gateway.kill()
+            await gateway.ended()
