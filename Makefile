@@ -100,7 +100,7 @@ compiled-in-ci:
 test-compiled: compiled ## units, conformance and simulations on the compiled build
 	@deploy/test-compiled $(TESTS)
 
-test-deploy: ## boot Debian systems, provision, upgrade and break them (root; hours; WORKERS=1 for one at a time)
+test-deploy: ## boot Debian systems, provision, upgrade and break them (root; over an hour, four at a time; WORKERS=1)
 	@deploy/set-up test
 	@.venv/bin/python -m pytest tests/deploy tests/system -m deploy --timeout 0 -s \
 		-n $(or $(WORKERS),4) --dist loadscope $(DEPLOY)
