@@ -17,9 +17,9 @@ pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
 SOUTH = "gw-south"
 TRIAL_S = 25
+"""In which the Pi goes back by itself, once nobody is there."""
 SETTLED_S = 900.0
 """A trial that a power cut ended begins anew at the boot, and has its whole time."""
-"""In which the Pi goes back by itself, once nobody is there."""
 
 
 def releases(fleet: DeployedFleet, name: str, *arguments: str) -> str:
