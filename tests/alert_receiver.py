@@ -1,10 +1,10 @@
-"""A webhook that keeps what it is told of alerts, and refuses every third time."""
+"""A webhook that keeps what it is told of alerts, and may refuse every third time."""
 
 from __future__ import annotations
 
 import json
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,14 +16,18 @@ REFUSES_EVERY = 3
 class AlertReceiver:
     """What came, by the alert and what happened to it.
 
+    Args:
+        refuses_every: so often it does not take what comes; 0: never.
+
     Attributes:
         told: names of deliveries of each alert and change. One that was handed over when its sender
             was killed may have come again, by the same name.
 
     """
 
-    def __init__(self) -> None:
+    def __init__(self, refuses_every: int = REFUSES_EVERY) -> None:
         self.url = ""
+        self._refuses_every = refuses_every
         self.told: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         self._asked = 0
         self._lock = threading.Lock()
@@ -55,8 +59,21 @@ class AlertReceiver:
         """Note what came, unless it is refused."""
         with self._lock:
             self._asked += 1
-            if self._asked % REFUSES_EVERY == 0:
+            if self._refuses_every and self._asked % self._refuses_every == 0:
                 return False
             for one in body["alerts"]:
                 self.told[one["alert"], one["change"]].add(one["delivery_id"])
             return True
+
+    def changes(self, rule: str) -> Counter[str]:
+        """Return how often each change of a rule's alerts was told; copies count once."""
+        with self._lock:
+            told = [
+                (change, len(names))
+                for (alert, change), names in self.told.items()
+                if alert.startswith(f"{rule}:")
+            ]
+        found = Counter[str]()
+        for change, times in told:
+            found[change] += times
+        return found

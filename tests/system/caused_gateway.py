@@ -1,0 +1,174 @@
+"""A gateway in a process of its own whose alerts are really caused, and a webhook that is told.
+
+The clocks that the process sees are the test's, and so are its kernel's files of the machine where
+the test asks for that: they stand over `/sys` in a mount namespace of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alert_receiver import AlertReceiver
+from moved_clock import MovedClock
+from mqtt_peer import Peer
+
+from gateway.mqtt import Version
+
+PATIENCE_S = 120.0
+NAP_S = 50.0
+"""The machine sleeps for so long at once: of a longer sleep a gateway counts a minute."""
+ONCE = {"raised": 1, "cleared": 1}
+
+
+class CausedGateway:
+    """One gateway with its webhook.
+
+    Args:
+        folder: of all its files.
+        receiver: the webhook.
+        clock: of another gateway that it shares; None for one of its own.
+
+    Attributes:
+        clock: all that the process knows of the time.
+        id: of the gateway.
+        port: of its broker; 0: any.
+        neighbours: that it dials.
+        more: of its configuration, behind the section of alerts.
+        machine: a folder with `sys`, to be seen in place of the machine's own; None for that one.
+
+    """
+
+    def __init__(
+        self, folder: Path, receiver: AlertReceiver, clock: MovedClock | None = None
+    ) -> None:
+        self.folder = folder
+        self.state = folder / "state"
+        self.config = folder / "gateway.toml"
+        self.receiver = receiver
+        self.clock = clock or MovedClock(folder)
+        self.id, self.port, self.neighbours = "gw", 0, list[str]()
+        self.more = ""
+        self.machine: Path | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        """Start it, and wait until it has looked at itself."""
+        key = self.folder / "tree.key"
+        key.write_text("ab" * 32)
+        self.config.write_text(
+            f"""
+[gateway]
+id = "{self.id}"
+domain = "campus"
+state_dir = "{self.state}"
+status_interval_s = 0
+[mqtt]
+port = {self.port}
+[coap]
+port = 0
+[console]
+port = 0
+[tree]
+key_file = "{key}"
+tls = "off"
+discovery = false
+neighbours = {self.neighbours}
+[access]
+anonymous = true
+[alerts]
+look_s = 0.1
+gather_s = 0
+off = ["disk-full"]
+webhook = {{url = "{self.receiver.url}"}}
+mqtt = {{}}
+{self.more}
+"""
+        )
+        (self.state / "listeners.json").unlink(missing_ok=True)  # of the life before
+        command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(self.config)]
+        with (self.folder / "gateway.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self._on_its_machine(), *command],
+                env={**os.environ, **self.clock.environment},
+                stdout=log,
+                stderr=log,
+            )
+        panel = await self.client("panel")
+        await panel.subscribe(f"campus/-/{self.id}/alerts")
+        assert json.loads((await panel.next()).payload)["problem"] in {"ON", "OFF"}
+        panel.close()
+
+    def kill(self) -> None:
+        """End it as a power cut does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def reload(self) -> None:
+        """Have it read its configuration again."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGHUP)
+
+    async def client(self, name: str, **fields: Any) -> Peer:
+        """Connect a client, with these fields of CONNECT, as soon as the gateway serves."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                assert self._process is not None
+                assert self._process.poll() is None, (self.folder / "gateway.log").read_text()
+                with contextlib.suppress(OSError, ValueError, KeyError):
+                    told = json.loads((self.state / "listeners.json").read_bytes())
+                    host, _, port = told["mqtt"].rpartition(":")
+                    peer = Peer(*await asyncio.open_connection(host, int(port)), Version.V5)
+                    assert await peer.connect(name, **fields) == 0
+                    return peer
+                await asyncio.sleep(0.05)
+
+    async def told(self, rule: str, change: str, *, nap_s: float = 0.0) -> None:
+        """Wait until the webhook is told of a rule.
+
+        Args:
+            rule: of the alert.
+            change: ``raised`` or ``cleared``.
+            nap_s: the machine sleeps for so long again and again meanwhile.
+
+        """
+        await until(
+            lambda: self.receiver.changes(rule)[change] > 0,
+            f"{rule} is {change}",
+            lambda: self.clock.sleep(nap_s),
+        )
+
+    def _on_its_machine(self) -> list[str]:
+        if self.machine is None:
+            return []
+        alone = ["unshare", "--mount", "--propagation", "private"]
+        if os.geteuid() != 0:
+            alone += ["--user", "--map-root-user"]
+        if subprocess.run([*alone, "mount", "--bind", "/sys", "/sys"], check=False).returncode:
+            pytest.skip("a machine of its own needs the right to mount in a namespace")
+        script = 'mount --bind "$0" /sys && exec "$@"'
+        return [*alone, "sh", "-c", script, str(self.machine / "sys")]
+
+
+async def until(
+    holds: Callable[[], bool], what: str, meanwhile: Callable[[], object] = lambda: None
+) -> None:
+    """Wait for something that the gateway does."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not holds():
+                meanwhile()
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"not within {PATIENCE_S} s: {what}") from None
