@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -43,8 +42,9 @@ class NearlyFullDisk:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         self._fdatasync(fd)
 
-    def _room(self, _path: object) -> SimpleNamespace:
-        return SimpleNamespace(f_bavail=self.free_bytes // BLOCK_BYTES, f_frsize=BLOCK_BYTES)
+    def _room(self, _path: object) -> os.statvfs_result:
+        free = self.free_bytes // BLOCK_BYTES
+        return os.statvfs_result((BLOCK_BYTES, BLOCK_BYTES, free, free, free, 0, 0, 0, 0, 255))
 
 
 @pytest.fixture
