@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Conditional:
-    """One of them; see `gateway.coap.responders.PendingResponse`.
+    """A write on a condition: a `gateway.coap.responders.PendingResponse`.
 
     Args:
         conditions: of the request.

@@ -19,6 +19,7 @@ from dtls.errors import KeystoreError
 from gateway.process.access.device_keys import DeviceKeyError, KnownDevice, NoDeviceKeyError
 from gateway.process.page.administration import roles_beyond
 from gateway.process.page.api_request import ApiRequest, Handlers
+from gateway.process.page.in_turns import in_turns
 from gateway.trust.policy.action import CONSOLE, MEMBERSHIP, Action
 from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.principal import PSK, Principal
@@ -101,9 +102,7 @@ class DeviceKeyApi:
         """List who has a key."""
         self._check(asked.visitor)
         told = list[dict[str, Any]]()
-        for number, one in enumerate(self._desk.known(), 1):
-            if number % DEVICES_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for one in in_turns(self._desk.known(), DEVICES_PER_TURN):
             roles = sorted(self._roles(one.identity))
             told.append({"identity": one.identity, "is_made": one.is_made, "roles": roles})
         return {"uri": self._desk.uri, "devices": told}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from gateway.process.page.api_request import ApiRequest, Handlers
+from gateway.process.page.in_turns import in_turns
 from gateway.process.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Actuator
@@ -212,9 +213,7 @@ class SiteApi:
         now_s = time.time() if asked.query.get("hour", 1) else None
         known = {sensor.name: sensor for sensor in self._sampler.sensors}
         told: list[msgspec.Raw] = []
-        for number, one in enumerate(self._roll.listed(), 1):
-            if number % SENSORS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for one in in_turns(self._roll.listed(), SENSORS_PER_TURN):
             name = one["name"]
             path = ("sensors", *name.split("/"))
             sensor = known.get(name)

@@ -12,6 +12,7 @@ from gateway.broker.outbound.message import Message
 from gateway.mqtt import FilterError, PacketError, check_topic_filter
 from gateway.mqtt.topic_rules import is_shared
 from gateway.process.page.api_request import ApiRequest, Handlers
+from gateway.process.page.in_turns import in_turns
 from gateway.process.page.topic_tap import KEPT_S, TopicTap, shown
 from gateway.trust.policy.targets import is_readable
 from gateway.web.api_error import ApiError
@@ -84,9 +85,7 @@ class TopicApi:
             itertools.islice(self._core.retention.match(topic_filter), LOOKED_AT_MAX + 1)
         )
         found: list[dict[str, Any]] = []
-        for number, (topic, message) in enumerate(looked_at[:LOOKED_AT_MAX], 1):
-            if number % TOPICS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for topic, message in in_turns(looked_at[:LOOKED_AT_MAX], TOPICS_PER_TURN):
             if may_receive(topic):
                 found.append(shown(topic, message.qos | _RETAIN, message.payload))
         found.sort(key=lambda one: str(one["topic"]))

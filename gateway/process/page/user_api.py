@@ -23,6 +23,7 @@ from gateway.process.page import writable_files
 from gateway.process.page.administration import Administration, roles_beyond
 from gateway.process.page.api_request import ApiRequest, Handlers
 from gateway.process.page.audit_notes import WRONG_PASSWORD, AuditNotes
+from gateway.process.page.in_turns import in_turns
 from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.faults import AccessFileError, read_access_file
 from gateway.trust.policy.policy import Policy
@@ -138,9 +139,7 @@ class UserApi:
         passwords = frozenset(self._desk.names)
         administrators = await self._administrators()
         told: list[dict[str, Any]] = []
-        for number, name in enumerate(sorted(passwords | self._named_by_policy()), 1):
-            if number % USERS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for name in in_turns(sorted(passwords | self._named_by_policy()), USERS_PER_TURN):
             has_password = name in passwords
             told.append(
                 {
@@ -173,9 +172,7 @@ class UserApi:
     async def _administrators(self) -> frozenset[str]:
         """Return who has a password and may change users."""
         found: list[str] = []
-        for number, name in enumerate(self._desk.names, 1):
-            if number % USERS_PER_TURN == 0:
-                await asyncio.sleep(0)
+        async for name in in_turns(self._desk.names, USERS_PER_TURN):
             principal = self._policies().others.principal(CONSOLE, name)
             if self._administration.may(principal, _WHAT):
                 found.append(name)
