@@ -155,6 +155,18 @@ class Client:
         assert not received.session_present, "[MQTT-3.2.2-4, 5.0: -6] a refusal has no session"
         self.expect_end()
 
+    def expect_not_taken(self, *reasons: int) -> None:
+        """The CONNECT breaks a rule: 3.1.1 closes without CONNACK, 5.0 says why first.
+
+        Args:
+            reasons: those that 5.0 gives for it.
+
+        """
+        if self.packets.level == V5:
+            self.expect_refusal(*reasons)
+        else:
+            self.expect_end()
+
     def until(self, payload: bytes) -> list[Received]:
         """The messages that come before the one with this payload; all are acknowledged."""
         before: list[Received] = []
