@@ -1,4 +1,4 @@
-"""What `drawn` leaves out of a run: its seed decides, and every case has its turn."""
+"""`drawn` leaves cases out of a run by the seed, and each case has its turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the product has under way by itself: a failure of one item ends none of it.
+"""Background work of the product goes on when one of its items fails.
 
 Tasks that go on go through `gateway.base.watched_tasks` or `gateway.base.tasks`, and timers that
 ring again through `gateway.base.repeating` or `gateway.base.due_timer`. All others stand here, with

@@ -1,4 +1,4 @@
-"""What a way out is told: each change of each alert once, in order, whenever the job is killed."""
+"""Each way out gets each change of each alert once, in order, whenever the job is killed."""
 
 from __future__ import annotations
 

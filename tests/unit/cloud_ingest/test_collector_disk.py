@@ -87,7 +87,7 @@ def spooled(spool: Path) -> set[bytes]:
 
 
 def told(spool: Path) -> dict[str, Any]:
-    """What `status.json` says; nothing where there is none."""
+    """Return the content of `status.json`, or an empty dict if the file is not there."""
     try:
         found: dict[str, Any] = json.loads((spool / "status.json").read_bytes())
     except FileNotFoundError:

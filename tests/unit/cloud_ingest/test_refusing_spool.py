@@ -16,7 +16,7 @@ from tree_handler.batch import Entry, Flags
 
 
 class Node:
-    """What a spool needs of its node: a disk that may be full, and a way to another collector."""
+    """A node as a spool needs it: a disk that may be full, and a way to another collector."""
 
     def __init__(self) -> None:
         self.is_full = False

@@ -33,9 +33,9 @@ STAND_ALONE = {
 }
 """Modules with arguments of their own, by what starts them: some lie on a Pi by another name."""
 NOT_OURS = ("hedgerow version 0.2.0", "hedgerow interpreted")
-"""What stands between back quotes and is no command: a topic's value, a column of a table."""
+"""Words between back quotes that are no command: a topic's value, a column of a table."""
 TOLD = (".py", ".yml", ".j2", ".toml", ".service", ".js", ".html", ".default")
-"""What speaks of commands between back quotes, beside pages."""
+"""Endings of the files, beside pages, that name commands between back quotes."""
 PLACEHOLDER = re.compile(rf"{UNKNOWN}|[$%{{<\[]|^[A-Z][A-Z0-9_/:.-]*$")
 """A word that is another one when it is typed or run."""
 

@@ -120,7 +120,7 @@ class Line:
         self._queue.append((source, action.link, action.payload))
 
     def flood(self, frame: bytes, header: Header) -> None:
-        """What gateways say to each other reaches all of them, whatever is lost meanwhile."""
+        """Hand a batch between gateways to all nodes but its origin, over no link."""
         for node in self.nodes:
             if node.id != header.origin:
                 node.do(node.core.take(frame, header))

@@ -1,4 +1,4 @@
-"""What neighbours had and can't prove is sought farther off, and never counts as lost."""
+"""Batches that neighbours had and can't prove are sought farther off, and never count as lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What nobody within reach has is sought again, sooner or later, until it is certain to be lost."""
+"""A batch that nobody within reach has is sought again until its loss is certain."""
 
 from __future__ import annotations
 

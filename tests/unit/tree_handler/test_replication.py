@@ -47,7 +47,7 @@ class Node:
     lost: list[tuple[batch.Epoch, int, int]] = field(default_factory=list)
 
     def clients(self) -> list[tuple[bytes, Header]]:
-        """What the log holds of clients' messages."""
+        """Return the log's batches of clients' messages."""
         return [row for row in self.log if row[1].logged and not row[1].control]
 
 

@@ -587,7 +587,7 @@ def proofs(gateway_id: str, ring: ModelRing | None = None) -> RetainedProofs:
 
 
 def signed(topic: str, version: RetainedVersion, payload: bytes) -> bytes:
-    """What proves a message that `Store.put` puts there."""
+    """Return the proof of a message that `Store.put` puts there."""
     dead_s = None if payload else 0.0
     told = Retained(topic, version, version.logical + 1, 1, payload, {}, None, dead_s)
     (proven,) = proofs(version.origin).prove([told])

@@ -397,7 +397,7 @@ def test_no_bytes_raise_anything_but_a_protocol_error(data: bytes) -> None:
 
 
 def told_on(seek: Seek, *answers: Sought, own: str = "gw") -> Sought:
-    """What a gateway tells the seeker, on the wire, when all behind it have answered."""
+    """Return the answer that the seeker gets when all gateways behind this one have answered."""
     searches = Searches(own, 1, lambda _: Intervals(), 10.0)
     for link in range(1 + len(answers)):
         searches.link_up(link, 0.0)

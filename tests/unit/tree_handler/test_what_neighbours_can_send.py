@@ -1,5 +1,7 @@
-"""What neighbours can send of what is lacking: found whatever came between, and at no cost when
-nothing is lacking, however many lives are known."""
+"""Missing batches that neighbours can send are all found.
+
+Where nothing is missing the search costs nothing, however many lives are known.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ doings = st.lists(
 
 
 class LookedAt(Mapping[Epoch, Intervals]):
-    """What is here, and how often anything of it was looked for."""
+    """The numbers that the log has, with a count of look-ups."""
 
     def __init__(self, have: dict[Epoch, Intervals]) -> None:
         self._have = have

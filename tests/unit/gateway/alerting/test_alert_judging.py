@@ -1,4 +1,4 @@
-"""Which of what a gateway sees is wrong, well, or neither."""
+"""The rules of alerts judge each finding of a gateway as wrong, well, or neither."""
 
 from __future__ import annotations
 

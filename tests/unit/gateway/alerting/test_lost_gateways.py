@@ -1,4 +1,4 @@
-"""Who is lost is so until it is back, and one gateway alone is to tell of it, whoever dies."""
+"""A lost gateway is lost until it is back, and one gateway alone has to tell of it."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Pi:
             return int(restore.main())
 
     def is_whole(self) -> bool:
-        """Whether the gateway would start, with state of one time."""
+        """Return whether the gateway would start, with state of one time."""
         config = (self.config / "hedgerow.toml").exists()
         return config and (self.state / "boot_epoch").exists()
 

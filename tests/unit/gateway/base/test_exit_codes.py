@@ -34,7 +34,7 @@ COMMANDS = (
     PROJECT / "gateway" / "tools/cli.py",
     PROJECT / "cloud_ingest" / "job" / "java.py",
 )
-"""Where functions return what a process ends with."""
+"""Files whose functions return the exit code of a process."""
 
 
 def parsers(

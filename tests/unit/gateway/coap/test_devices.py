@@ -1,4 +1,4 @@
-"""What a device handles itself (A7): methods, child resources, attributes, its own Observe."""
+"""Requests that a device handles itself (A7): methods, child resources, attributes, Observe."""
 
 from __future__ import annotations
 

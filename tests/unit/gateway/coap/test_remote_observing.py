@@ -223,7 +223,10 @@ async def test_an_observer_that_leaves_is_forgotten_at_the_target_too(
             await loop.sock_sendall(sock, message.encode())
 
         async def hear(payload: bytes) -> CoapMessage:
-            """What says so; before it an answer may be promised, or come again."""
+            """Return the message with this payload.
+
+            Before it may come an empty answer, or the first value again.
+            """
             while (message := decode(await loop.sock_recv(sock, 2_000))).payload != payload:
                 assert message.payload in (b"", b"1")
             return message

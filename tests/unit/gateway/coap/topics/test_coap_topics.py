@@ -192,7 +192,7 @@ async def test_a_session_that_outlives_its_connection_is_answered_at_qos_0(
 
 
 async def test_what_is_no_request_is_no_topic_to_publish_to(gateway: FleetGateway) -> None:
-    """Whether or not an answer is wanted: what was misspelt must not vanish."""
+    """A misspelt request must not vanish, with or without a response topic."""
     anna = await client(gateway)
     topics = (
         "observe/gw-a/sensors/valve",

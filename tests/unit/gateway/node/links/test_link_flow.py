@@ -146,7 +146,7 @@ async def test_of_qos_0_a_full_link_drops_the_oldest_and_the_link_stays(
 
 
 class Standstill:
-    """How long this process did nothing, which is in round trips as well."""
+    """The time for which this process did nothing, which round trips include as well."""
 
     total_s = 0.0
 

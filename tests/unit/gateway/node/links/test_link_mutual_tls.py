@@ -44,7 +44,7 @@ def link_tls(fleet: Fleet, issued: Issued, name: str, crl: Path | None = None) -
 
 
 async def answer(port: int, connect: wire.LinkConnect, context: ssl.SSLContext | None) -> bytes:
-    """What a gateway says to a CONNECT."""
+    """Send a CONNECT to a gateway, and return its answer, or nothing if the link breaks."""
     async with asyncio.timeout(LIMIT_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
         writer.write(connect.encode())

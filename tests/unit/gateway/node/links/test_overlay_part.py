@@ -72,7 +72,10 @@ class Mesh:
 
 
 def is_tree(ways: dict[str, set[str]], members: str) -> bool:
-    """Whether a message comes to each of the members once, on whichever links are the quickest."""
+    """Return whether these ways join the members, and only them, as a tree.
+
+    Then a message reaches each member once, on whichever links are the quickest.
+    """
     reached, edges = {members[0]}, {frozenset((i, j)) for i, there in ways.items() for j in there}
     for _ in members:
         reached |= {i for edge in edges if edge & reached for i in edge}

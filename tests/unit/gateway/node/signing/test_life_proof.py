@@ -1,4 +1,4 @@
-"""Whether another life of a gateway is in the tree, that life alone can say."""
+"""Another life of a gateway is in the tree only if that life itself says so."""
 
 from __future__ import annotations
 

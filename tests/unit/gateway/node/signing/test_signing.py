@@ -1,4 +1,4 @@
-"""What one gateway signs any other can check, by the fleet's authority alone."""
+"""Any gateway can check another gateway's signature by the fleet's authority alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gateway keeps for others fits into the memory that its process may have."""
+"""The stores of a gateway fit into the memory that its process may have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor finds wrong, and what it says to do."""
+"""The doctor names each fault of a gateway, and says how to mend it."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ NOT_PACKAGES = ("_", "sitecustomize", "usercustomize", "cython_runtime", "hedger
 
 
 def told_of(command: str, modules: list[str]) -> str:
-    """What is wrong with what a command imported, and what to do; empty if nothing is."""
+    """Return the faults in a command's imports, with advice, or an empty text."""
     known = tomllib.loads(RECORD.read_text())[command]
     faults = [
         f"`hedgerow {command}` imports {name}, which it did not before. Import it where it is "

@@ -1,4 +1,4 @@
-"""What the demo waits for before it goes on, and when it says that something was so."""
+"""The demo waits for each event of its story, and dates an event by the time of the question."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ TREE = {ROOT: {NORTH: True, SOUTH: True}, NORTH: {ROOT: True, SOUTH: False}}
 
 
 def told(south: dict[str, bool]) -> dict[str, dict[str, Any]]:
-    """What three gateways say of their links; True carries messages."""
+    """Return the statuses of three gateways, of which `south` gives the links of gw-south.
+
+    A link that is True carries messages.
+    """
     return {
         name: {
             "root": ROOT,

@@ -1,4 +1,4 @@
-"""What ends is told in time: in the status, in the metrics, and in the log a month before."""
+"""The end of a certificate is told in time: in the status, the metrics and the log."""
 
 from __future__ import annotations
 
