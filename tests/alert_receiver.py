@@ -14,7 +14,7 @@ REFUSES_EVERY = 3
 
 
 class AlertReceiver:
-    """What came, by the alert and what happened to it.
+    """A webhook that notes the deliveries of each alert and change.
 
     Args:
         refuses_every: so often it does not take what comes; 0: never.

@@ -157,7 +157,7 @@ class Authority:
         return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
     def client_context(self, issued: Issued | None = None) -> ssl.SSLContext:
-        """What a client that trusts this authority connects with."""
+        """Return the TLS context of a client that trusts this authority."""
         context = ssl.create_default_context(cafile=self.file)
         if issued is not None:
             context.load_cert_chain(issued.certificate, issued.key)

@@ -1,4 +1,4 @@
-"""What every test shares: programs of other projects are used, or named where they are missing.
+"""Hooks of all tests: programs of other projects are used, or named where they are missing.
 
 Asynchronous tests run on the event loop that a gateway would take; HEDGEROW_EVENT_LOOP=asyncio
 has them, and the gateways that they start, run on asyncio's own.
@@ -84,7 +84,7 @@ LONG = {
 
 
 def together(nodeid: str) -> str:
-    """What a test stays with: its module, for its fixtures' sake, or a group of several."""
+    """Return the group that shares a worker: a module, for its fixtures' sake, or several ones."""
     module = _module_of(nodeid)
     return GROUPS.get(Path(module).name, module)
 
@@ -271,7 +271,7 @@ class PatchOfTheInterpreted(pytest.MonkeyPatch):
     """Replaces attributes, but not of what mypyc has compiled: its calls would not notice."""
 
     def setattr(self, target: Any, name: Any, *more: Any, **options: Any) -> None:
-        """See `pytest.MonkeyPatch`; skips the test where it can't be done."""
+        """Patch as `pytest.MonkeyPatch` does, or skip the test where the module is compiled."""
         owner = target.rpartition(".")[0] if isinstance(target, str) else target
         if not isinstance(owner, str | ModuleType):
             owner = getattr(owner, "__module__", None) or type(owner).__module__

@@ -59,7 +59,7 @@ def server_certificates(
     revoked: Sequence[bytes] = (),
     wall_clock: Callable[[], float] = time.time,
 ) -> ServerCertificates:
-    """What a server presents, and whose clients it takes; ``revoked`` are lists in PEM."""
+    """Return a server's certificate and whose clients it takes; ``revoked`` are lists in PEM."""
     return ServerCertificates(
         [own.x509],
         load_pem_private_key(own.key.read_bytes(), None),
@@ -79,7 +79,7 @@ def _identity_of(der: bytes) -> PeerIdentity:
 
 
 def kept(client: DtlsSession) -> Any:
-    """What a client keeps of a session, to go on with it later."""
+    """Return the session that a client keeps, to resume it later."""
     assert client._connection is not None
     return _ffi.gc(_lib.SSL_get1_session(client._connection._ssl), _lib.SSL_SESSION_free)
 

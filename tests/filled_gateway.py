@@ -93,7 +93,7 @@ def _named_write(name: bytes) -> ResourceRequest:
 
 
 def known(gateway: FleetGateway) -> set[str]:
-    """What a started gateway knows of what it knew."""
+    """Return the names of what a started gateway still knows."""
     process = gateway.process
     broker, proof, directory = (
         process.parts.broker.core,

@@ -13,7 +13,7 @@ _SHARED = (
     types.BuiltinFunctionType,
     asyncio.AbstractEventLoop,
 )
-"""What objects refer to and do not hold."""
+"""Types of objects that others refer to and do not hold."""
 
 
 def held_objects(*roots: object) -> int:

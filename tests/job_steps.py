@@ -1,4 +1,4 @@
-"""What Spark hands to `Ingest.take`, without Spark: a frame whose tasks run here, one by one."""
+"""A frame as Spark hands it to `Ingest.take`, without Spark: its tasks run here, one by one."""
 
 from __future__ import annotations
 

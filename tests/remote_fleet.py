@@ -234,7 +234,7 @@ class Fleet:
         return self._now_s
 
     def is_owed_answers(self) -> bool:
-        """Whether a gateway that lives has yet to answer; on a slow machine that takes its time."""
+        """Return whether a gateway that lives has yet to answer; a slow machine takes its time."""
         return self._unanswered > 0
 
     def send(self, _receiver: str, topic: str, payload: bytes) -> None:

@@ -264,7 +264,7 @@ class Received:
 
     @property
     def dup(self) -> bool:
-        """Whether a PUBLISH says that it was sent before."""
+        """Return whether a PUBLISH says that it was sent before."""
         return bool(self.flags & 8)
 
     @property

@@ -67,7 +67,7 @@ class LyingClocks(MachineClocks):
 
 
 class World:
-    """What all gateways of a life have in common.
+    """The surroundings that all gateways of a life share.
 
     Attributes:
         calls: those that may fail.

@@ -42,7 +42,7 @@ class Root(resource.Resource):
 
 
 class Credentials:
-    """What servers and clients show."""
+    """The certificates that servers and clients show."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = Authority(folder)

@@ -1,4 +1,4 @@
-"""Who begins DTLS handshakes that come to nothing."""
+"""Attackers that begin DTLS handshakes which come to nothing."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ name = "{ACTUATOR}"
 
     @property
     def effects(self) -> Counter[int]:
-        """How often its actuator was set to which value, over all its lives."""
+        """Counts of the values that its actuator was set to, over all its lives."""
         with contextlib.suppress(FileNotFoundError):
             return Counter(map(int, (self.folder / "effects").read_text().split()))
         return Counter()

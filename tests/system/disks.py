@@ -162,7 +162,7 @@ class Ext4(_Mounted):
             os.close(fd)
 
     def fail_to_read_only(self) -> None:
-        """What the kernel makes of an error of the file system, under open files as well."""
+        """Make it read-only as the kernel does after an error, under open files as well."""
         mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
         device = next(fields[0] for fields in mounts if fields[1] == str(self.folder))
         trigger = Path("/sys/fs/ext4") / Path(device).name / "trigger_fs_error"
