@@ -54,9 +54,9 @@ _UNHEARD: Final = f"127.0.0.1:{_SILENT} --timeout 1"
 _STRANGE_TOKEN: Final = _TOKEN.replace(":9/", ":21990/")
 _SILENT_TOKEN: Final = _TOKEN.replace(":9/", f":{_SILENT}/")
 _CLEAR: Final = "127.0.0.1:21985"
-"""Where the gateway that runs answers CoAP."""
+"""The address at which the gateway that runs answers CoAP."""
 _SECURE: Final = "127.0.0.1:21986"
-"""Where it does so over DTLS."""
+"""The address at which it answers over DTLS."""
 _GUEST: Final = "--psk-file running/gw-a/psk --psk-identity guest"
 _ASKS: Final = {
     NO_FILE: "--config none.toml",
@@ -334,12 +334,12 @@ LOADED = (
     ),
     *("gateway.tools.commands.passwd", "gateway.process.running.service"),
 )
-"""What commands load, once for all children."""
+"""The modules that commands load: they are loaded once, for all children."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """How a command ended.
+    """The end of a command.
 
     Attributes:
         typed: behind `hedgerow`.
@@ -354,7 +354,7 @@ class Refused:
 
 
 def why_not() -> str | None:
-    """Why these can't be run here, or None."""
+    """Return why these can't be run here, or None."""
     return None if os.geteuid() == 0 else "other users' files and a full disk need root"
 
 

@@ -1,4 +1,4 @@
-"""What is wrong reaches people once, though both ends are killed, and so does its end.
+"""An alert reaches people once, though both ends are killed, and so does its end.
 
 Each condition is really caused: a full disk, a certificate of seconds, guessed passwords. It is
 delivered to a mail server, an ntfy-like server, an Alertmanager and an MQTT client.

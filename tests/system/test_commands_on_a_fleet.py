@@ -105,7 +105,7 @@ class ManyGateways:
 
 
 class Directories:
-    """What is registered at each of them, as the first one asks for it."""
+    """The registrations at each directory, as the first one asks for them."""
 
     def __init__(self) -> None:
         members = Membership()
@@ -254,7 +254,7 @@ async def watched(near: AskedGateway, lines: int, *arguments: str) -> list[str]:
 
 
 async def hedgerow(near: AskedGateway, *arguments: str) -> str:
-    """What a command prints, which has to succeed."""
+    """Run a command, which has to succeed; return what it prints."""
     note(*arguments)
     process = await begun(*asking_at(near.coap_port, *arguments), stderr=asyncio.subprocess.PIPE)
     out, err = await process.communicate()
@@ -358,7 +358,7 @@ async def watched_by_commands(near: AskedGateway, names: set[str]) -> None:
 
 
 async def doctor(at: AskedGateway) -> str:
-    """What it finds on a gateway's own machine."""
+    """Run `hedgerow doctor` on a gateway's own machine; return what it finds."""
     note("doctor")
     process = await begun(
         "doctor", "--config", str(at.config), "--json", stderr=asyncio.subprocess.PIPE

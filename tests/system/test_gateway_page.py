@@ -47,7 +47,7 @@ READY = {
 
 
 class HasPage(Protocol):
-    """What has a page."""
+    """A gateway that has a page."""
 
     @property
     def base(self) -> str:
@@ -81,7 +81,7 @@ async def picture(browser: Page, name: str) -> None:
 
 
 async def violations(browser: Page) -> list[str]:
-    """What axe-core finds, by rule and element; it is run beside the page's own policy."""
+    """Run axe-core beside the page's own policy; return what it finds, by rule and element."""
     pytest.importorskip("axe_core_python", reason="axe-core is not installed")
     script = (importlib.resources.files("axe_core_python") / "axe.min.js").read_text()
     await browser.run(f"(() => {{ {script}; window.axe = axe; }})()")
