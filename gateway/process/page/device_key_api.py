@@ -16,10 +16,10 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from dtls.errors import KeystoreError
+from gateway.base.in_turns import in_turns
 from gateway.process.access.device_keys import DeviceKeyError, KnownDevice, NoDeviceKeyError
 from gateway.process.page.administration import roles_beyond
 from gateway.process.page.api_request import ApiRequest, Handlers
-from gateway.process.page.in_turns import in_turns
 from gateway.trust.policy.action import CONSOLE, MEMBERSHIP, Action
 from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.principal import PSK, Principal

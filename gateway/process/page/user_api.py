@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from gateway.base.event_log.audit import AuditTrail
+from gateway.base.in_turns import in_turns
 from gateway.base.toml.toml_file import ConfigError
 from gateway.broker.access import password_lines
 from gateway.broker.access.password_lines import PasswordLineError
@@ -23,7 +24,6 @@ from gateway.process.page import writable_files
 from gateway.process.page.administration import Administration, roles_beyond
 from gateway.process.page.api_request import ApiRequest, Handlers
 from gateway.process.page.audit_notes import WRONG_PASSWORD, AuditNotes
-from gateway.process.page.in_turns import in_turns
 from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.faults import AccessFileError, read_access_file
 from gateway.trust.policy.policy import Policy
