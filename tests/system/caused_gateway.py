@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ class CausedGateway:
         id: of the gateway.
         port: of its broker; 0: any.
         neighbours: that it dials.
+        access: of its configuration, in the section of that name.
         more: of its configuration, behind the section of alerts.
         machine: a folder with `sys`, to be seen in place of the machine's own; None for that one.
 
@@ -57,7 +58,7 @@ class CausedGateway:
         self.receiver = receiver
         self.clock = clock or MovedClock(folder)
         self.id, self.port, self.neighbours = "gw", 0, list[str]()
-        self.more = ""
+        self.access = self.more = ""
         self.machine: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -85,6 +86,7 @@ discovery = false
 neighbours = {self.neighbours}
 [access]
 anonymous = true
+{self.access}
 [alerts]
 look_s = 0.1
 gather_s = 0
@@ -107,6 +109,16 @@ mqtt = {{}}
         await panel.subscribe(f"campus/-/{self.id}/alerts")
         assert json.loads((await panel.next()).payload)["problem"] in {"ON", "OFF"}
         panel.close()
+
+    async def status(self) -> dict[str, Any]:
+        """Return what `hedgerow status` says of it."""
+        command = [sys.executable, "-m", "gateway.tools.cli", "status", "--json", "--config"]
+        process = await asyncio.create_subprocess_exec(
+            *command, str(self.config), stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await process.communicate()
+        found: dict[str, Any] = json.loads(said)
+        return found
 
     def kill(self) -> None:
         """End it as a power cut does."""
@@ -160,6 +172,18 @@ mqtt = {{}}
             (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
         script = 'mount --bind "$0" /sys && exec "$@"'
         return [*alone, "sh", "-c", script, str(self.machine / "sys")]
+
+
+@contextlib.contextmanager
+def caused_gateway(folder: Path) -> Iterator[CausedGateway]:
+    """Make a gateway for a fixture, with a webhook that takes all; it is killed in the end."""
+    receiver = AlertReceiver(refuses_every=0)
+    with receiver.serving():
+        made = CausedGateway(folder, receiver)
+        try:
+            yield made
+        finally:
+            made.kill()
 
 
 async def until(

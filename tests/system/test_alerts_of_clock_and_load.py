@@ -6,12 +6,12 @@ once. Times are those of the rules as they are shipped: the machine sleeps throu
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from alert_receiver import AlertReceiver
-from caused_gateway import NAP_S, ONCE, CausedGateway
+from caused_gateway import NAP_S, ONCE, CausedGateway, caused_gateway
 from machine_files import machine_with_a_card
 from ports import free_port
 
@@ -26,12 +26,9 @@ KEPT = {17: 3_600}
 
 
 @pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[CausedGateway]:
-    receiver = AlertReceiver(refuses_every=0)
-    with receiver.serving():
-        made = CausedGateway(tmp_path, receiver)
+def gateway(tmp_path: Path) -> Iterator[CausedGateway]:
+    with caused_gateway(tmp_path) as made:
         yield made
-        made.kill()
 
 
 @pytest.mark.parametrize(("by_s", "way"), [(90, "forward"), (-90, "back")])

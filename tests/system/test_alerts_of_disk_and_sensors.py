@@ -1,0 +1,71 @@
+"""Alerts of a disk that takes nothing and of sensors are raised by what they are about, and end.
+
+A real gateway meets each condition: ext4 meets an error under its open files, a thermometer's file
+of the kernel stands still, is damaged, or has a temperature out of its range. A webhook is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from caused_gateway import NAP_S, ONCE, CausedGateway, caused_gateway
+from disks import Ext4, unmounted_at_the_end
+
+from gateway.mqtt import Publish
+
+pytestmark = pytest.mark.peer("cc", "gcc")
+QUOTA_EXCEEDED = 0x97
+TAKEN = {0, 0x10}
+"""Reason codes of a PUBACK: taken, with a subscriber or without."""
+
+
+@pytest.fixture
+def gateway(tmp_path: Path) -> Iterator[CausedGateway]:
+    with caused_gateway(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Ext4]:
+    made = Ext4(tmp_path / "disk", tmp_path / "image", size_mib=16)
+    made.mount()
+    with unmounted_at_the_end(made):
+        yield made
+
+
+async def retained(gateway: CausedGateway, name: str) -> bytes:
+    client = await gateway.client(name)
+    await client.subscribe("meters/tank")
+    message = await client.next()
+    assert isinstance(message, Publish)
+    client.close()
+    return message.payload
+
+
+@pytest.mark.peer("mkfs.ext4", "e2fsprogs")
+async def test_disk_read_only_is_raised_by_its_cause(disk: Ext4, gateway: CausedGateway) -> None:
+    gateway.state = disk.folder / "state"
+    gateway.more = '[log]\ndurability = "sync"\n'
+    try:
+        await gateway.start()
+        meter = await gateway.client("meter")
+        assert await meter.publish("meters/tank", b"41", retain=True) in TAKEN
+        disk.fail_to_read_only()
+        await gateway.told("disk-read-only", "raised")
+        assert await meter.publish("meters/tank", b"42", retain=True) == QUOTA_EXCEEDED
+        assert await retained(gateway, "reader") == b"41"
+        status = await gateway.status()
+        assert status["disk"]["failure"]
+        assert status["alerts"]["critical"]
+        disk.replace()
+        await gateway.told("disk-read-only", "cleared", nap_s=NAP_S)
+        gateway.kill()
+        await gateway.start()
+        assert await retained(gateway, "reader") == b"41", "what was acknowledged is there"
+        meter = await gateway.client("meter")
+        assert await meter.publish("meters/tank", b"43", retain=True) in TAKEN
+        assert gateway.receiver.changes("disk-read-only") == ONCE
+    finally:
+        gateway.kill()  # before its disk goes
