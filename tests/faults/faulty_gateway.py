@@ -235,8 +235,7 @@ class FaultyGateway:
 
 
 async def _checkpoint(kept: Any) -> None:
-    while kept._saving is not None:
-        await asyncio.wait({kept._saving})
+    await kept.settle()
     await kept.checkpoint()
 
 

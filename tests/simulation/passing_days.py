@@ -52,8 +52,7 @@ class Days(World):
         await turn()
         kept = self.core.checkpoints
         assert kept is not None
-        while kept._saving is not None:  # SQLite does not like its file to be closed meanwhile
-            await asyncio.wait({kept._saving})
+        await kept.settle()  # SQLite does not like its file to be closed meanwhile
         if self.takes_checkpoints:
             await self.checkpoint()
         self.log.is_dead = True

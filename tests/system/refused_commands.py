@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.tools import cli
+from gateway.tools.commands.parser import actions, subcommands
 
 NO_FILE, NO_RIGHT, NO_ANSWER = "no file", "no right", "no answer"
 SILENCE, REFUSED = "silence", "refused"
@@ -362,16 +363,14 @@ def commands(
     parser: argparse.ArgumentParser, above: str = ""
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """All commands that do something, by name."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, command in action.choices.items():
-                below = list(commands(command, f"{above}{name} "))
-                yield from below or [(above + name, command)]
+    for name, command in subcommands(parser).items():
+        below = list(commands(command, f"{above}{name} "))
+        yield from below or [(above + name, command)]
 
 
 def misspelt(command: argparse.ArgumentParser) -> str | None:
     """An option of a command with one letter too few; None if it has none but its help."""
-    names = [name for action in command._actions for name in action.option_strings]
+    names = [name for action in actions(command) for name in action.option_strings]
     longest = max(
         (name for name in names if name.startswith("--") and name != "--help"), key=len, default=""
     )

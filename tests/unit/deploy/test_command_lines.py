@@ -23,6 +23,7 @@ from ansible_command_lines import ROOT
 from command_lines import HEDGEROW, UNKNOWN, CommandLine
 
 from gateway.tools import cli
+from gateway.tools.commands.parser import actions
 
 STAND_ALONE = {
     "backups": "gateway.backups.__main__",
@@ -74,7 +75,7 @@ def reader(program: str, is_whole: bool) -> argparse.ArgumentParser:
 
 def loosen(parser: argparse.ArgumentParser, is_whole: bool) -> None:
     """Have a parser look at names, and not at values; nor at what lacks, where it may."""
-    for action in parser._actions:
+    for action in actions(parser):
         if isinstance(action, argparse._SubParsersAction):
             action.required = action.required and is_whole
             for one in {*action.choices.values()}:
