@@ -90,6 +90,10 @@ class ServerCertificates:
         """Return the suites of handshakes that show it."""
         return SUITES
 
+    def new_context(self) -> SSL.Context:
+        """Return a context of pyOpenSSL, which knows certificates, that has none yet."""
+        return SSL.Context(SSL.DTLS_SERVER_METHOD)
+
     def install(self, context: SSL.Context, refuse: Callable[[str], None]) -> object:
         """Have a context present these, and require of clients that they show one.
 

@@ -43,7 +43,7 @@ from gateway.tools.provisioning import new_folder, unit
 from gateway.tools.provisioning.new_folder import TakenError
 from gateway.tools.provisioning.secret import MODE
 from gateway.trust.certificates.token_book import TokenError
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.enrolment.tokens import EnrolmentToken
 from gateway.trust.tls.context import Tls
 from gateway.web.api_error import ApiError

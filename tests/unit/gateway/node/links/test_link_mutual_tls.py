@@ -18,7 +18,7 @@ from gateway.node.links.handshake import Acceptor, Credentials, HandshakeError
 from gateway.node.links.link_tls import LinkTls
 from gateway.node.links.tcp import TcpAddress
 from gateway.process.configuration.config import ConfigError
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, TlsFiles
 
 CREDENTIALS = Credentials("gw-b", "hedgerow", bytes.fromhex("ab" * 32))

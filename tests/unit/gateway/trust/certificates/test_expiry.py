@@ -16,8 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from alerts.thresholds import ENDING_DAYS
 from gateway.process.status.text import as_text
-from gateway.trust.certificates.expiry import DAY_S, Expiring, ExpiryWatch, read
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.certificates.expiry import DAY_S, Expiring, ExpiryWatch
+from gateway.trust.certificates.validity import read
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, TlsFiles
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from authority import Authority, Issued
 
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 
