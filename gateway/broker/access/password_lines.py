@@ -88,8 +88,8 @@ def change(
     check: Callable[[Passwords], None] = lambda _: None,
     *,
     is_patient: bool = True,
-) -> bool:
-    """Put a user's line into a file, or take it out; whether the user had one.
+) -> tuple[Passwords, Passwords]:
+    """Put a user's line into a file, or take it out.
 
     The file is there as a whole at every moment. A new one is for its owner alone; another keeps
     its mode and, where that is allowed, its owner.
@@ -102,19 +102,23 @@ def change(
             keeps this change from being made.
         is_patient: waits while another program changes the file.
 
+    Returns:
+        Who had a password, and who has one now.
+
     Raises:
         AccessFileError: the file can't be read, or one of its lines is wrong.
         BlockingIOError: another program changes the file, and this one does not wait.
-        OSError: it can't be written.
+        OSError: it can't be written; or it is, and the disk may lose that.
 
     """
-    path = path.resolve()
     with alone(path, is_patient=is_patient):
+        path = path.resolve()
         text = read_access_file(path) if path.exists() else ""
-        passwords = Passwords.parse(text, str(path))
-        check(passwords)
-        was_there = user in passwords
-        if was_there or new is not None:
-            data = replaced(text, user, new).encode()
-            replaced_file.replace(path, data, is_durable=True, keeps_owner=True, mode=0o600)
-    return was_there
+        before = Passwords.parse(text, str(path))
+        check(before)
+        if user not in before and new is None:
+            return before, before
+        text = replaced(text, user, new)
+        after = Passwords.parse(text, str(path))
+        replaced_file.replace(path, text.encode(), is_durable=True, keeps_owner=True, mode=0o600)
+    return before, after

@@ -9,6 +9,10 @@ from gateway.trust.policy.principal import Principal
 from light_dataclasses import dataclass
 
 
+def _stays() -> None:
+    """Nobody goes."""
+
+
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
     """A request.
@@ -20,6 +24,8 @@ class ApiRequest:
         query: the parameters that were given.
         body: the fields that were given.
         raw: the body as it came.
+        check_still_in: raises `ApiError` once the visitor is logged out, or has other roles. What
+            had to wait for its turn asks again before it changes anything.
 
     """
 
@@ -29,6 +35,7 @@ class ApiRequest:
     query: Mapping[str, Any]
     body: Mapping[str, Any]
     raw: bytes
+    check_still_in: Callable[[], None] = _stays
 
 
 AnswerApi = Callable[[ApiRequest], Awaitable[Any]]

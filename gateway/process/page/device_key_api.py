@@ -11,6 +11,7 @@ import asyncio
 import io
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -42,10 +43,10 @@ class DeviceKeyDesk(Protocol):
     def known(self) -> Sequence[KnownDevice]:
         """Return who has a key that counts."""
 
-    async def make(self, identity: str) -> bytes:
+    async def make(self, identity: str, check: Callable[[], None]) -> bytes:
         """Make a key for a device."""
 
-    async def revoke(self, identity: str) -> None:
+    async def revoke(self, identity: str, check: Callable[[], None]) -> None:
         """Let nobody in by an identity's key any more."""
 
 
@@ -94,6 +95,12 @@ class DeviceKeyApi:
             why = f"identity: {identity!r} is {', '.join(sorted(more))}, and {visitor} is not"
             raise ApiError(HTTPStatus.FORBIDDEN, why)
 
+    def _check_again(self, asked: ApiRequest, identity: str) -> None:
+        asked.check_still_in()
+        self._check(asked.visitor)
+        if identity:
+            self._check_roles(asked.visitor, identity)
+
     def _roles(self, identity: str) -> frozenset[str]:
         policy = self._policies().others
         return policy.all_roles(policy.principal(PSK, identity).roles)
@@ -114,7 +121,7 @@ class DeviceKeyApi:
         if identity:
             self._check_roles(asked.visitor, identity)
         try:
-            key = await self._desk.make(identity)
+            key = await self._desk.make(identity, partial(self._check_again, asked, identity))
         except KeystoreError as error:
             raise ApiError(HTTPStatus.BAD_REQUEST, f"identity: {error.what}") from error
         except DeviceKeyError as error:
@@ -137,7 +144,7 @@ class DeviceKeyApi:
         self._check(asked.visitor)
         self._check_roles(asked.visitor, identity)
         try:
-            await self._desk.revoke(identity)
+            await self._desk.revoke(identity, partial(self._check_again, asked, identity))
         except NoDeviceKeyError as error:
             raise ApiError(HTTPStatus.NOT_FOUND, f"identity: {error}") from error
         except DeviceKeyError as error:

@@ -277,7 +277,15 @@ class PageFace:
     ) -> Page:
         query = fields.of_query(request.query, route.query)
         body = fields.of_body(request.body, route.body) if route.body else {}
-        asked = ApiRequest(asker.visitor, host, names, query, body, request.body)
+
+        def check_still_in() -> None:
+            now = self._asker(request)
+            if now is None:
+                raise ApiError(HTTPStatus.UNAUTHORIZED, "log in first")
+            if now != asker:
+                raise ApiError(HTTPStatus.FORBIDDEN, "your roles have changed; ask again")
+
+        asked = ApiRequest(asker.visitor, host, names, query, body, request.body, check_still_in)
         if route.operation == "log_out":
             self._door.log_out(asker.token)
             self._notes.came_or_went(str(asker.visitor), "logged out of the page", host)
@@ -285,6 +293,8 @@ class PageFace:
         told, outcome = None, "failed: it may be done in part"
         try:
             told = await self._handlers[route.operation](asked)
+            if not route.change:  # it may have waited for half a minute
+                check_still_in()
             outcome = "done"
         except ApiError as error:
             if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:

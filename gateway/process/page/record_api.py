@@ -94,6 +94,7 @@ class RecordApi:
         found = self._lines.after(after, level, text)
         if not found and (wait_s := asked.query.get("wait_s", 0)):
             await self._lines.wait(wait_s)
+            self._check(asked.visitor, "log")  # the policy may be another one by now
             found = self._lines.after(after, level, text)
         return {"lines": found, "after": self._lines.number}
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from gateway.base.event_log.audit import AuditTrail
 from gateway.base.in_turns import in_turns
-from gateway.base.toml.toml_file import ConfigError
 from gateway.broker.access import password_lines
 from gateway.broker.access.password_lines import PasswordLineError
 from gateway.broker.access.passwords import Passwords
@@ -48,6 +47,8 @@ _CHANGED: Final = f"{_FIELD} changed"
 """As the audit trail has it (`gateway.process.access.changes`)."""
 
 UserCheck = Callable[[Passwords], None]
+BeginChange = Callable[[], Awaitable[UserCheck]]
+"""Asks again, when a change has its turn, whether it may be made."""
 
 
 class UserDesk(Protocol):
@@ -61,7 +62,7 @@ class UserDesk(Protocol):
     def names(self) -> Sequence[str]:
         """Return who has a password that counts."""
 
-    async def change(self, user: str, password: bytes | None, check: UserCheck, who: str) -> None:
+    async def change(self, user: str, password: bytes | None, begin: BeginChange, who: str) -> None:
         """Give a user a password, or take the user out."""
 
 
@@ -211,7 +212,12 @@ class UserApi:
         if chosen is not None:
             self._check_fit("password", chosen, user)
         drawn = None if chosen is not None else password_lines.drawn()
-        await self._change(asked.visitor, user, chosen or drawn, check)
+
+        async def begin() -> UserCheck:
+            self._check_again(asked, user)
+            return check
+
+        await self._change(asked.visitor, user, chosen or drawn, begin)
         return {"user": user, "password": drawn}
 
     async def remove(self, asked: ApiRequest) -> Any:
@@ -219,14 +225,19 @@ class UserApi:
         user = asked.names["user"]
         self._administration.check(asked.visitor, _WHAT)
         self._check_roles(asked.visitor, user)
-        administrators = await self._administrators()
 
-        def check(now: Passwords) -> None:  # in a thread: a policy is the event loop's
-            _has_one(user)(now)
-            if user in administrators and not (administrators - {user}).intersection(now.names):
-                raise ApiError(HTTPStatus.CONFLICT, f"user: {_short(user)} {_LAST}")
+        async def begin() -> UserCheck:
+            self._check_again(asked, user)
+            administrators = await self._administrators()
 
-        await self._change(asked.visitor, user, None, check)
+            def check(now: Passwords) -> None:  # in a thread: a policy is the event loop's
+                _has_one(user)(now)
+                if user in administrators and not (administrators - {user}).intersection(now.names):
+                    raise ApiError(HTTPStatus.CONFLICT, f"user: {_short(user)} {_LAST}")
+
+            return check
+
+        await self._change(asked.visitor, user, None, begin)
         return DONE
 
     async def own_password(self, asked: ApiRequest) -> Any:
@@ -249,8 +260,19 @@ class UserApi:
             kind = "own password: wrong"
             self._notes.refused(kind, str(visitor), asked.host, WRONG_PASSWORD)
             raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "old: is not your password")
-        await self._change(visitor, visitor.name, new, _has_one(visitor.name))
+
+        async def begin() -> UserCheck:
+            asked.check_still_in()
+            return _has_one(visitor.name)
+
+        await self._change(visitor, visitor.name, new, begin)
         return DONE
+
+    def _check_again(self, asked: ApiRequest, user: str) -> None:
+        """Check what was checked when it was asked: its turn may come much later."""
+        asked.check_still_in()
+        self._administration.check(asked.visitor, _WHAT)
+        self._check_roles(asked.visitor, user)
 
     def _check_roles(self, visitor: Principal, user: str) -> None:
         if more := self._beyond(visitor, user):
@@ -262,7 +284,7 @@ class UserApi:
             raise ApiError(HTTPStatus.BAD_REQUEST, f"{field}: {why}")
 
     async def _change(
-        self, visitor: Principal, user: str, password: str | None, check: UserCheck
+        self, visitor: Principal, user: str, password: str | None, begin: BeginChange
     ) -> None:
         """Have it done.
 
@@ -276,8 +298,8 @@ class UserApi:
             raise ApiError(HTTPStatus.CONFLICT, why if otherwise.command else otherwise.why_not)
         given = None if password is None else password.encode()
         try:
-            await self._desk.change(user, given, check, str(visitor))
-        except (AccessFileError, ConfigError) as error:
+            await self._desk.change(user, given, begin, str(visitor))
+        except AccessFileError as error:
             raise ApiError(HTTPStatus.CONFLICT, f"{_FIELD}: {error}") from error
         except BlockingIOError as error:
             why = f"{_FIELD}: another program changes it; try again in a moment"

@@ -17,8 +17,8 @@ def why_not(files: Iterable[Path]) -> str:
 
     """
     for file in files:
-        place = file.resolve()
-        if place.exists() and not os.access(place, os.W_OK):
+        place = Path(os.path.realpath(file))  # no error where links lead in a circle
+        if os.access(place, os.F_OK) and not os.access(place, os.W_OK):
             return f"{file}: the gateway may not write it"
         if not os.access(place.parent, os.W_OK | os.X_OK):
             return f"{place.parent}: the gateway may not write there"

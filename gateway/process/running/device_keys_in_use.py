@@ -42,11 +42,12 @@ class DeviceKeysInUse:
         """Return who has a key that counts."""
         return self._access.devices.known(self._access.files.keystore)
 
-    async def make(self, identity: str) -> bytes:
+    async def make(self, identity: str, check: Callable[[], None]) -> bytes:
         """Make a key for a device, which may come at once.
 
         Args:
             identity: of the device, which has no key.
+            check: called when the change has its turn; it raises what keeps this from being done.
 
         Returns:
             The key, which nobody is told again.
@@ -63,12 +64,18 @@ class DeviceKeysInUse:
             )
         key = new_key()
         await self._changes.carry_out(
-            self._change(lambda: self._access.devices.with_key(identity, key, self._configured))
+            self._change(
+                lambda: self._access.devices.with_key(identity, key, self._configured), check
+            )
         )
         return key
 
-    async def revoke(self, identity: str) -> None:
+    async def revoke(self, identity: str, check: Callable[[], None]) -> None:
         """Let nobody in by an identity's key any more; a session that it opened ends.
+
+        Args:
+            identity: whose.
+            check: as of `make`.
 
         Raises:
             NoDeviceKeyError: it has none.
@@ -77,15 +84,16 @@ class DeviceKeysInUse:
 
         """
         await self._changes.carry_out(
-            self._change(lambda: self._access.devices.without(identity, self._configured))
+            self._change(lambda: self._access.devices.without(identity, self._configured), check)
         )
 
     @property
     def _configured(self) -> Keystore:
         return self._access.files.keystore
 
-    async def _change(self, change: Callable[[], DeviceKeys]) -> None:
+    async def _change(self, change: Callable[[], DeviceKeys], check: Callable[[], None]) -> None:
         async with self._changing:
+            check()
             devices = change()
             await asyncio.to_thread(self._file.write, devices)
             self._access.go_by_devices(devices)

@@ -29,7 +29,8 @@ def run(options: argparse.Namespace) -> int:
         if file is None:
             sys.stdout.write(f"{line}\n")
             return 0
-        had_one = password_lines.change(file, user, line)
+        before, _ = password_lines.change(file, user, line)
+        had_one = user in before
         was_written = had_one or line is not None
         managed_by = password_lines.managed_by(read_access_file(file)) if was_written else ""
     except (password_lines.PasswordLineError, AccessFileError) as error:

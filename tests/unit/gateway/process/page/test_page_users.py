@@ -409,7 +409,7 @@ async def test_who_asks_and_goes_leaves_no_half_change(
     real, began = password_lines.change, asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def slow(*given: Any, **more: Any) -> bool:
+    def slow(*given: Any, **more: Any) -> Any:
         loop.call_soon_threadsafe(began.set)
         asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(30)
         return real(*given, **more)

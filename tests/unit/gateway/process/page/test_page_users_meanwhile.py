@@ -1,0 +1,260 @@
+"""What changes of users meet that others do meanwhile: other administrators, editors, disks."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from argon2 import PasswordHasher
+from page_gateway import POLICY, Looker, PageGateway, looker, page_gateway
+
+from gateway.base import replaced_file
+from gateway.broker.access import password_lines
+from gateway.process.page.routes import WAIT_S_MAX
+
+NEW = "correct horse battery"
+TWO_ADMINS = POLICY.replace('"console:nina" = []', '"console:nina" = ["admin"]')
+CHANGE = "change of access"
+"""The name of the task of one."""
+
+
+@pytest.fixture(autouse=True)
+def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(password_lines, "PasswordHasher", partial(PasswordHasher, 1, 64, 1))
+
+
+@pytest.fixture
+async def gateway(tmp_path: Path) -> AsyncIterator[PageGateway]:
+    async with page_gateway(tmp_path, policy=TWO_ADMINS) as made:
+        yield made
+
+
+def lines(gateway: PageGateway) -> str:
+    return (gateway.folder / "passwords").read_text()
+
+
+async def waited_for(seen: Any) -> None:
+    async with asyncio.timeout(60):
+        while not seen():
+            await asyncio.sleep(0.02)
+
+
+def under_way() -> int:
+    return sum(one.get_name() == CHANGE for one in asyncio.all_tasks())
+
+
+@contextmanager
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Have the first change wait, in its thread, until what is given is set."""
+    go, real = threading.Event(), password_lines.change
+
+    def waiting(*given: Any, **more: Any) -> Any:
+        assert go.wait(60)
+        return real(*given, **more)
+
+    monkeypatch.setattr(password_lines, "change", waiting)
+    try:
+        yield go
+    finally:
+        go.set()
+
+
+async def queued(first: Any, *then: Any) -> list[asyncio.Task[Any]]:
+    """Have changes asked for, of which the first one is under way and the others wait."""
+    tasks = []
+    for number, one in enumerate((first, *then), 1):
+        tasks.append(asyncio.create_task(one))
+        await waited_for(lambda number=number: under_way() == number)
+    return tasks
+
+
+# -- who asks is somebody else by the time of its turn ---------------------------------------------
+
+
+async def test_who_is_removed_has_nothing_done_that_still_waits_for_its_turn(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with looker(gateway, "anna") as anna, looker(gateway, "nina") as nina:
+        with held(monkeypatch) as go:
+            asked = await queued(
+                anna.ask("DELETE", "users/nina"),
+                nina.ask("POST", "users", {"user": "mine", "password": NEW}),
+                nina.ask("PUT", "users/anna/password", {"password": NEW}),
+                nina.ask("DELETE", "users/olga"),
+                nina.ask("POST", "me/password", {"old": "nina", "new": NEW}),
+            )
+            go.set()
+            answers = [status for status, _ in await asyncio.gather(*asked)]
+        assert answers == [200, 401, 401, 401, 401]
+        assert (await anna.get("status"))[0] == 200
+    assert [line.partition(":")[0] for line in lines(gateway).splitlines()] == [
+        "vera",
+        "olga",
+        "anna",
+    ]
+    done = [(one["who"], one["what"]) for one in gateway.audit if one.get("outcome") == "done"]
+    assert done == [("console:anna", "user removed")]
+
+
+async def test_whose_right_a_new_policy_takes_away_has_nothing_done_that_waits(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with looker(gateway, "anna") as anna, looker(gateway, "nina") as nina:
+        with held(monkeypatch) as go:
+            asked = await queued(
+                anna.ask("POST", "users", {"user": "paul"}),
+                nina.ask("POST", "users", {"user": "mine", "password": NEW}),
+            )
+            (gateway.folder / "access.toml").write_text(POLICY)
+            assert await gateway.process.reload() == ""
+            go.set()
+            answers = [status for status, _ in await asyncio.gather(*asked)]
+        assert answers == [200, 403]
+    assert "paul:" in lines(gateway) and "mine:" not in lines(gateway)
+
+
+async def test_the_last_who_may_change_users_is_who_it_is_at_the_time_of_the_change(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with looker(gateway, "anna") as anna, looker(gateway, "nina") as nina:
+        with held(monkeypatch) as go:
+            asked = await queued(
+                anna.ask("POST", "users", {"user": "paul"}), nina.ask("DELETE", "users/nina")
+            )
+            only_nina = TWO_ADMINS.replace('"console:anna" = ["admin"]', '"console:anna" = []')
+            (gateway.folder / "access.toml").write_text(only_nina)
+            assert await gateway.process.reload() == ""
+            go.set()
+            (added, _), (removed, told) = await asyncio.gather(*asked)
+        assert (added, removed) == (200, 409), told
+    assert "nina:" in lines(gateway)
+
+
+# -- the file is somebody else's, too --------------------------------------------------------------
+
+
+async def test_who_is_not_in_the_file_any_more_is_out_by_whatever_is_asked(
+    gateway: PageGateway,
+) -> None:
+    """An editor has taken the line out, and nobody has had the gateway read the file."""
+    async with looker(gateway, "anna") as anna, looker(gateway, "olga") as olga:
+        password_lines.change(gateway.folder / "passwords", "olga", None)
+        assert (await olga.get("status"))[0] == 200
+        assert (await anna.ask("DELETE", "users/olga"))[0] == 404
+        assert (await olga.get("status"))[0] == 401
+    assert "olga" in str([one for one in gateway.audit if "password_file" in one["what"]])
+
+
+async def test_a_disk_that_fails_behind_the_change_keeps_nobody_in(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has its new content, and it is not known to outlast a power cut."""
+
+    def failing(folder: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
+
+    async with looker(gateway, "anna") as anna, looker(gateway, "olga") as olga:
+        with monkeypatch.context() as patched:
+            patched.setattr(replaced_file, "sync_folder", failing)
+            assert (await anna.ask("DELETE", "users/olga"))[0] == 507
+        assert "olga:" not in lines(gateway)
+        assert (await olga.get("status"))[0] == 401
+        assert not (await _users(anna))["olga"]["has_password"]
+
+
+async def test_an_editor_that_breaks_the_file_behind_a_change_keeps_nobody_in(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, real = gateway.folder / "passwords", password_lines.change
+
+    def broken(*given: Any, **more: Any) -> Any:
+        found = real(*given, **more)
+        file.write_text("half of a li")
+        return found
+
+    monkeypatch.setattr(password_lines, "change", broken)
+    async with looker(gateway, "anna") as anna, looker(gateway, "olga") as olga:
+        assert (await anna.ask("DELETE", "users/olga"))[0] == 200
+        assert (await olga.get("status"))[0] == 401
+        assert (await anna.get("status"))[0] == 200
+
+
+@pytest.mark.parametrize("target", ["passwords", "x" * 300], ids=["a circle", "too long"])
+async def test_a_link_that_leads_nowhere_is_told_and_changes_nothing(
+    gateway: PageGateway, target: str
+) -> None:
+    file = gateway.folder / "passwords"
+    async with looker(gateway, "anna") as anna:
+        file.unlink()
+        file.symlink_to(target)
+        assert (await anna.get("users"))[0] == 200
+        assert (await anna.get("me/password"))[0] == 200
+        status, told = await anna.ask("DELETE", "users/olga")
+        assert status in (409, 507) and "access.password_file" in told["error"]
+        assert file.is_symlink()
+        assert (await _users(anna))["olga"]["has_password"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# staff\r\n{olga}\r\n{anna}\r\n{nina}\r\n",
+        "\n\n# olga:was here\n{olga}\n#{olga}\n\n{anna}\n{nina}",
+        "  {olga}  \n\t{anna}\n{nina}\n# end",
+    ],
+    ids=["CRLF", "no end of line", "blanks"],
+)
+async def test_all_but_the_line_of_who_is_removed_stays_as_it_was_written(
+    gateway: PageGateway, text: str
+) -> None:
+    file = gateway.folder / "passwords"
+    kept = {line.partition(":")[0]: line for line in lines(gateway).splitlines()}
+    file.write_bytes(text.format(**kept).encode())
+    before = file.read_bytes().split(b"\n")
+    async with looker(gateway, "anna") as anna:
+        assert (await anna.ask("DELETE", "users/olga"))[0] == 200
+        assert not (await _users(anna)).get("olga", {}).get("has_password")
+    gone = [line for line in before if line.strip() == kept["olga"].encode()]
+    assert len(gone) == 1
+    before.remove(gone[0])
+    assert file.read_bytes().removesuffix(b"\n") == b"\n".join(before).removesuffix(b"\n")
+
+
+# -- answers that take long ------------------------------------------------------------------------
+
+
+async def test_who_is_removed_gets_no_more_of_the_log_or_of_messages_that_it_waits_for(
+    gateway: PageGateway,
+) -> None:
+    async with looker(gateway, "anna") as anna, looker(gateway, "nina") as nina:
+        after = (await nina.get("log", level="ERROR"))[1]["after"]
+        waiting = [
+            asyncio.create_task(nina.get("log", after=after, level="ERROR", wait_s=WAIT_S_MAX)),
+            asyncio.create_task(nina.get("messages", filter="secret/#", wait_s=WAIT_S_MAX)),
+        ]
+        page = gateway.process.parts.access._faces.page
+        assert page._lines is not None
+        heard = page._lines._waiting
+        await waited_for(lambda: page.is_listening and heard)
+        assert (await anna.ask("DELETE", "users/nina"))[0] == 200
+        logging.getLogger("gateway.test").error("the secret of the log")
+        told = {"topic": "secret/a", "payload": "the secret of a message"}
+        assert (await anna.ask("POST", "messages", told))[0] == 200
+        answers = await asyncio.gather(*waiting)
+    assert [status for status, _ in answers] == [401, 401]
+    assert "secret" not in str(answers)
+
+
+async def _users(at: Looker) -> dict[str, dict[str, Any]]:
+    status, told = await at.get("users")
+    assert status == 200, told
+    return {one["name"]: one for one in told["users"]}
