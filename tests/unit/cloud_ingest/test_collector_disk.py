@@ -69,7 +69,7 @@ def small_disk(tmp_path: Path) -> Iterator[Tmpfs]:
 
 
 def publish(gateway: FleetGateway, *texts: str) -> None:
-    """As clients do at QoS 1."""
+    """Publish payloads as a client does at QoS 1."""
     for text in texts:
         gateway.process.parts.node.publish(Entry("a", text.encode(), qos=1))
 

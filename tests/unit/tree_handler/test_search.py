@@ -435,7 +435,7 @@ def test_denials_of_what_nobody_sought_harm_no_link_of_who_passes_them_on() -> N
 
 
 def test_an_answer_is_within_the_bytes_that_its_receiver_takes() -> None:
-    """As long as names can be, with as many denials as there can be."""
+    """The names are as long as they can be, and there are as many denials as there can be."""
     names = [f"{number:0255d}" for number in range(1_000)]
     far = Intervals((number, number) for number in range(MAX_NUMBER - 16_000, MAX_NUMBER, 2))
     wanted = {(name, 1): Intervals([(1, 1)]) for name in names[1:]} | {(names[0], 1): far}

@@ -35,7 +35,7 @@ class Frozen(ChildResource):
 
 class Raises(ChildResource):
     def __init__(self) -> None:
-        """As a class that forgets `super().__init__`."""
+        """Do nothing, like a class that forgets `super().__init__`."""
 
     @property
     def handle_get(self) -> object:

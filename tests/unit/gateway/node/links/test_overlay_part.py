@@ -62,7 +62,7 @@ class Mesh:
             self.parts[i].records_changed(records(*ids), now)
 
     def ways(self, topic: str, *ids: str) -> dict[str, set[str]]:
-        """To whom each gateway sends a message of a topic; those that have no way are left out."""
+        """Return the receivers of each gateway's messages on a topic, if it has a way."""
         found = {}
         for i in ids:
             way = self.parts[i].overlays.way(topic)

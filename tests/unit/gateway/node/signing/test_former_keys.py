@@ -33,7 +33,7 @@ from tree_handler.seal import LATE_S, Seals
 
 TREE = "hedgerow"
 LIFE = 5
-"""In which gw-a signed under the old authority."""
+"""The life in which gw-a signed under the old authority."""
 
 
 def own(issued: Issued) -> OwnKey:

@@ -1,4 +1,4 @@
-"""What is retained is shown in turns, however much of it a filter has to be held against."""
+"""Retained messages are shown in turns, however many of them are compared with a filter."""
 
 from __future__ import annotations
 
