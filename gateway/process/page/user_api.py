@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 from gateway.base.event_log.audit import AuditTrail
 from gateway.base.in_turns import in_turns
 from gateway.broker.access import password_lines
-from gateway.broker.access.password_lines import PasswordLineError
+from gateway.broker.access.password_lines import PasswordLineError, UserCheck
 from gateway.broker.access.passwords import Passwords
 from gateway.process.page import writable_files
 from gateway.process.page.administration import Administration, roles_beyond
@@ -46,7 +46,6 @@ _FIELD: Final = "access.password_file"
 _CHANGED: Final = f"{_FIELD} changed"
 """As the audit trail has it (`gateway.process.access.changes`)."""
 
-UserCheck = Callable[[Passwords], None]
 BeginChange = Callable[[], Awaitable[UserCheck]]
 """Asks again, when a change has its turn, whether it may be made."""
 
