@@ -1,4 +1,4 @@
-"""What is retained is shown in turns, however much of it a filter has to be held against."""
+"""Retained messages are shown in turns, however many a filter has to be held against."""
 
 from __future__ import annotations
 
