@@ -68,9 +68,9 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, REST): 1,
     (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
-    (QUESTIONS, TESTS): 388,
+    (QUESTIONS, TESTS): 387,
     (HEADINGS, TESTS): 269,
-    (PRIVATE_LOOKS, TESTS): 291,
+    (PRIVATE_LOOKS, TESTS): 225,
 }
 """What stands above its goal today, by measure and part."""
 
