@@ -31,6 +31,16 @@ def held_bytes(*roots: object) -> int:
     return sum(len(one) for one in _held(roots) if isinstance(one, bytes))
 
 
+def held_text(root: object) -> int:
+    """Return the length of the longest text that an object holds, as `held_objects` finds them."""
+    return max((len(one) for one in _held([root]) if isinstance(one, str)), default=0)
+
+
+def held_instances(root: object, kind: type) -> int:
+    """Count the objects of a class that one holds, as `held_objects` finds them."""
+    return sum(isinstance(one, kind) for one in _held([root]))
+
+
 def _held(roots: Iterable[object]) -> Collection[object]:
     seen: dict[int, object] = {}
     ahead = list(roots)

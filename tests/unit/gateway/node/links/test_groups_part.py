@@ -15,7 +15,7 @@ from gateway.log.message_log import MessageLog
 from gateway.mqtt import PubAck, Publish
 from gateway.node.links.groups_part import FILE_NAME, GroupsPart
 from tree_handler import batch
-from tree_handler.batch import MAX_FRAME_BYTES, Entry
+from tree_handler.batch import MAX_FRAME_BYTES, Entry, Flags, Header
 from tree_handler.routing.locator import Behind
 from tree_handler.sharing.claims import ONLINE, TOPIC, Claims
 
@@ -83,7 +83,7 @@ async def test_each_message_goes_to_one_member_in_the_fleet_near_ones_first_and_
     for peer in (at_a, at_b, at_c):
         await peer.nothing_came()
     at_a.close()
-    await until(lambda: not a.process.parts.groups._own._groups)
+    await until(lambda: a.process.status()["mqtt_clients"] == 1)  # who writes
     await c.stop()
     await until(lambda: a.process.parts.node.locator.reached == {"b"})
     assert await writer.publish("jobs/1", b"left") == 0
@@ -95,8 +95,12 @@ async def test_of_who_lost_its_disk_and_drew_an_earlier_epoch_the_members_that_a
 ) -> None:
     (a,) = await line(fleet, a="fleet")
     part, locator = a.process.parts.groups, a.process.parts.node.locator
-    part._take(Claims("b", 500, 1, True, {JOBS: ONLINE}))  # of a life that no log knows
-    part._take(Claims("b", 20, 1, True, {("others", "jobs/#"): ONLINE}))
+    for record in (
+        Claims("b", 500, 1, True, {JOBS: ONLINE}),  # of a life that no log knows
+        Claims("b", 20, 1, True, {("others", "jobs/#"): ONLINE}),
+    ):
+        header = Header("b", record.epoch, 1, 1, Flags.CONTROL, 0, 0, 0)
+        part.control(Entry(TOPIC + "b", record.encode(), 1), header)
     assert part.groups.matching("jobs/1") == (JOBS,)
     locator.locator.forwards([1])
     locator.receive(1, b"", Behind(True, {"b": 20}).encode(), 0.0)
@@ -129,7 +133,7 @@ async def test_a_message_goes_on_to_another_gateway_where_its_holder_has_no_memb
     await until(lambda: knows(a, "b") and knows(a, "c") and knows(b, "c"))
     b.process.parts.groups._is_ready = False  # so that a does not hear that the member has left
     at_b.close()
-    await until(lambda: not b.process.parts.groups._own._groups)
+    await until(lambda: b.process.status()["mqtt_clients"] == 0)
     writer = await client(a, "w")
     assert await writer.publish("jobs/1", b"on") == 0
     assert await takes(at_c) == b"on"
@@ -139,7 +143,7 @@ async def test_a_message_goes_on_to_another_gateway_where_its_holder_has_no_memb
     assert told["gateways"]["b"]["decides"] is True
     c.process.parts.groups._is_ready = False
     at_c.close()
-    await until(lambda: not c.process.parts.groups._own._groups)
+    await until(lambda: c.process.status()["mqtt_clients"] == 0)
     assert await writer.publish("jobs/1", b"to and fro") == 0
     await until(lambda: b.process.parts.groups.counters["without_member"] == 1)
 
