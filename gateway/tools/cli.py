@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -69,6 +70,12 @@ def _check(options: argparse.Namespace) -> int:
 
 def _doctor(options: argparse.Namespace) -> int:
     return doctor.run(options, config_file(options))
+
+
+def _init(options: argparse.Namespace) -> int:
+    from gateway.tools.commands import new_gateways  # noqa: PLC0415  # the others write no gateways
+
+    return new_gateways.run(options)
 
 
 def _place(options: argparse.Namespace) -> int:
@@ -201,7 +208,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=VersionAction)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     adders = (
-        init.add,
+        partial(init.add, command=_init),
         join.add,
         first_start.add,
         serving.add,

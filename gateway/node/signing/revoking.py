@@ -1,4 +1,4 @@
-"""Who may revoke, and what is taken of it: for all gateways, also those without certificates."""
+"""Authorities that may revoke, and bounds of their lists; nothing of X.509 is loaded for it."""
 
 from __future__ import annotations
 

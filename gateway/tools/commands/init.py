@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,12 @@ LOOPBACK = "127.0.0.1"
 COLLECTOR = "collector"
 
 
-def add(commands: Any) -> None:
+def add(commands: Any, command: Callable[[argparse.Namespace], int]) -> None:
     """Add the command to the parser.
 
     Args:
         commands: the parser's commands.
+        command: what runs it.
 
     """
     init = commands.add_parser(
@@ -63,7 +65,7 @@ def add(commands: Any) -> None:
     _add_fleet(init)
     _add_collector(init)
     init.add_argument("-y", "--yes", action="store_true", help="ask nothing")
-    init.set_defaults(command=run)
+    init.set_defaults(command=command)
 
 
 def _add_fleet(init: argparse.ArgumentParser) -> None:
@@ -92,13 +94,6 @@ def _add_collector(init: argparse.ArgumentParser) -> None:
         f"{FLEET_FOLDER}), named --name (default: {COLLECTOR}): certificate, policy, and units of "
         "the collector, of the job that reads its spool and of the dashboard (docs/cloud.md)",
     )
-
-
-def run(options: argparse.Namespace) -> int:
-    """Do what the arguments say; see `new_gateways.run`."""
-    from gateway.tools.commands import new_gateways  # noqa: PLC0415  # others write no gateways
-
-    return new_gateways.run(options)
 
 
 def _member(text: str) -> tuple[str, str]:

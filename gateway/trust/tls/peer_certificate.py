@@ -1,4 +1,4 @@
-"""Who a client is by the certificate that it has shown; how one is read: `certificates`."""
+"""Identity of a client by the certificate that it has shown, which `certificates` reads."""
 
 from __future__ import annotations
 
