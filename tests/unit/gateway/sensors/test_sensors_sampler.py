@@ -26,7 +26,8 @@ from gateway.sensors.sensor import (
 from gateway.sensors.switch import Switch
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Measured
-from record_formats.record import BAD, UNCERTAIN, Record, Value
+from record_formats.record import Record
+from record_formats.value import BAD, UNCERTAIN, Value
 
 WALL_CLOCK_S = 1_700_000_000.5
 TIMEOUT_S = 60.0

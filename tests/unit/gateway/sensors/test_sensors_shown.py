@@ -21,7 +21,8 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.values import shown
 from gateway.tools.commands.resources import readings
-from record_formats.record import Record, Value, decode
+from record_formats.record import Record, decode
+from record_formats.value import Value
 from tests.policies import open_access
 from tree_handler.members.place import Place
 from tree_handler.remote.resource import ResourceRequest
