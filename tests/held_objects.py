@@ -6,7 +6,9 @@ import asyncio
 import gc
 import types
 from collections.abc import Collection, Iterable
+from typing import TypeVar
 
+T = TypeVar("T")
 _SHARED = (
     type,
     types.ModuleType,
@@ -36,9 +38,9 @@ def held_text(root: object) -> int:
     return max((len(one) for one in _held([root]) if isinstance(one, str)), default=0)
 
 
-def held_instances(root: object, kind: type) -> int:
-    """Count the objects of a class that one holds, as `held_objects` finds them."""
-    return sum(isinstance(one, kind) for one in _held([root]))
+def held_instances(root: object, kind: type[T]) -> list[T]:
+    """Return the objects of a class that one holds, as `held_objects` finds them."""
+    return [one for one in _held([root]) if isinstance(one, kind)]
 
 
 def _held(roots: Iterable[object]) -> Collection[object]:

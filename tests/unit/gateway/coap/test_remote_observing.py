@@ -125,7 +125,7 @@ async def test_when_the_last_observer_goes_the_target_is_told(gauge: Any) -> Non
                 await asyncio.sleep(0)
     assert fleet.published[-1] == "$hedgerow/cancel/gw-north"
     assert len(fleet.root.remote.watching.core) == 0
-    assert held_instances(fleet.root.remote, RemoteObserver) == 0
+    assert not held_instances(fleet.root.remote, RemoteObserver)
     assert not fleet.root.exchange._waiting
 
 

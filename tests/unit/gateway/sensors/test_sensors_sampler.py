@@ -416,10 +416,10 @@ async def test_what_a_sensor_raises_that_hears_messages_is_its_own_failure_in_on
     class Wild(Sensor):
         is_pushed = is_quick = True
 
-        def _raise(self, *_: object) -> None:
-            raise raised
+    def raises(*_: object) -> None:
+        raise raised
 
-    setattr(Wild, at, Wild._raise)
+    setattr(Wild, at, raises)
     bench = Bench()
     wild = Wild("wild")
     bench.sampler.add(wild)

@@ -21,6 +21,7 @@ from tree_handler.sharing.claims import ONLINE, TOPIC, Claims
 
 JOBS = ("workers", "jobs/#")
 FILTER = "$share/workers/jobs/#"
+SMALL_LOG = "[log]\nsegment_bytes = 4096\nmax_bytes = 16384\n"
 
 
 @pytest.fixture
@@ -194,7 +195,7 @@ async def test_who_is_there_stands_in_the_log_however_much_is_published_and_in_a
     tmp_path: Path, fleet: Fleet
 ) -> None:
     one = fleet.gateway("gw", tls=False)
-    one.access = "[log]\nsegment_bytes = 4096\nmax_bytes = 16384\n"
+    one.access = SMALL_LOG
     await one.start()
     part: GroupsPart = one.process.parts.groups
     part.groups.update(Claims("other", 1, 1, groups={JOBS: ONLINE}))
@@ -209,6 +210,16 @@ async def test_who_is_there_stands_in_the_log_however_much_is_published_and_in_a
     await one.stop()
     await one.start()
     assert knows(one, "other")
+
+
+async def until_trimmed(one: FleetGateway) -> None:
+    """Publish until the log has dropped its oldest, and who keeps a file beside it has heard."""
+    trimmed = asyncio.Event()
+    one.process.parts.node.exchange.tell_of_trims(lambda _: trimmed.set())
+    writer = await client(one, "fills")
+    while not trimmed.is_set():
+        assert await writer.publish("x", bytes(800)) == 0
+    writer.close()
 
 
 def records(log: MessageLog) -> list[Claims]:
@@ -226,14 +237,15 @@ async def test_who_stands_in_a_file_that_a_start_could_not_read_is_known_as_soon
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = fleet.gateway("gw", tls=False)
+    one.access = SMALL_LOG
     await one.start()
     one.process.parts.groups.groups.update(Claims("other", 1, 1, groups={JOBS: ONLINE}))
-    one.process.parts.groups._save()
+    await until_trimmed(one)
     await one.stop()
     unopened = Unopened(monkeypatch, FILE_NAME)
     await one.start()
     assert not knows(one, "other")
-    one.process.parts.groups._save()
+    await until_trimmed(one)
     unopened.end()
     await until(lambda: knows(one, "other"))
 
@@ -242,11 +254,12 @@ async def test_one_bad_record_in_the_file_costs_that_record(
     fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = fleet.gateway("gw", tls=False)
+    one.access = SMALL_LOG
     await one.start()
     groups = one.process.parts.groups.groups
     groups.update(Claims("good", 1, 1))
     groups.update(Claims("Bad", 1, 1))
-    one.process.parts.groups._save()
+    await until_trimmed(one)
     await one.stop()
     await one.start()
     assert [record.gateway_id for record in one.process.parts.groups.groups] == ["good"]
