@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def wrong(figures: Sequence[Figures]) -> Iterator[str]:
-    """What should not be in runs, which come in pairs of the two ways."""
+    """Find what should not be in runs, which come in pairs of the two ways."""
     for one in figures:
         yield from (f"{one.way}, {one.gateways}: {what}" for what in one.wrong)
     for asked, digests in _pairs(figures):
@@ -59,7 +59,7 @@ def wrong(figures: Sequence[Figures]) -> Iterator[str]:
 
 
 def hour(one: Figures, per_change: float, of: Callable[[Spent], float]) -> float:
-    """What an hour costs by the unit costs, one change at each gateway in it.
+    """Return the cost of an hour by the unit costs, one change at each gateway in it.
 
     Args:
         one: of a fleet.
