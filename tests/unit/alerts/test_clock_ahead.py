@@ -35,7 +35,7 @@ class Gateway:
             self.wall_s += STEP_S
 
     def times_s(self) -> list[tuple[str, int, int]]:
-        """What was told, since when, and when."""
+        """Return what was told: the change, since when it holds, and when it was told."""
         return [(one.change, one.since_us // 10**6, one.at_us // 10**6) for one in self.told]
 
 

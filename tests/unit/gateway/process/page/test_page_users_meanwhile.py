@@ -212,6 +212,25 @@ async def test_a_link_that_leads_nowhere_is_told_and_changes_nothing(
         assert (await _users(anna))["olga"]["has_password"]
 
 
+async def test_a_file_that_an_editor_has_marked_as_utf_8_has_the_same_users(
+    gateway: PageGateway,
+) -> None:
+    file = gateway.folder / "passwords"
+    olga = next(line for line in lines(gateway).splitlines() if line.startswith("olga:"))
+    rest = lines(gateway).replace(f"{olga}\n", "")
+    file.write_text(f"{olga}\n{rest}", encoding="utf-8-sig")
+    assert await gateway.process.reload() == ""
+    async with looker(gateway, "olga"), looker(gateway, "anna") as anna:
+        assert (await anna.ask("PUT", "users/olga/password", {"password": NEW}))[0] == 200
+    assert lines(gateway).count("olga") == 1
+    (changed,) = (one for one in gateway.audit if one["what"] == "access.password_file changed")
+    assert changed["replaced"] == ["olga"] and not {"added", "removed"} & set(changed)
+    file.write_text("# managed by: a robot\n" + lines(gateway), encoding="utf-8-sig")
+    async with looker(gateway, "anna") as anna:
+        status, told = await anna.ask("DELETE", "users/olga")
+        assert status == 409 and "a robot writes it" in told["error"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
