@@ -150,6 +150,7 @@ class AlertDesk:
         """
         passed_s = max(0.0, now.passed_s)
         self._age_silences(now.wall_us, passed_s)
+        self._begin_no_later_than(now.wall_us)
         above = self._hiding() | dict(look.above) if look.wrong or self._alerts else {}
         for sighting in look.wrong:
             self._see(sighting, above, now.wall_us, passed_s)
@@ -162,6 +163,12 @@ class AlertDesk:
             told += self._tell(alert, self._is_hidden(alert, hiding, above), now, passed_s)
         self._state.alerts = list(self._alerts.values())
         return told
+
+    def _begin_no_later_than(self, wall_us: int) -> None:
+        """Let what began while the clock was ahead begin now: nothing is wrong since tomorrow."""
+        for alert in self._alerts.values():
+            if alert.raised.since_us > wall_us:
+                alert.raised = msgspec.structs.replace(alert.raised, since_us=wall_us)
 
     def _see(
         self, sighting: Sighting, above: Mapping[str, str | None], wall_us: int, passed_s: float
@@ -201,9 +208,9 @@ class AlertDesk:
         return False
 
     def _begin(self, sighting: Sighting, terms: RuleTerms, wall_us: int) -> OpenAlert:
-        # Its name holds the time: no other one has it, wherever the clock is set.
-        since_us = self._state.last_us = max(wall_us, self._state.last_us + 1)
-        raised = _record(sighting, terms, since_us)
+        # Its name holds the time, or a later one: no other has it, wherever the clock is set.
+        number = self._state.last_us = max(wall_us, self._state.last_us + 1)
+        raised = _record(sighting, terms, wall_us, number)
         alert = self._alerts[sighting.subject] = OpenAlert(raised=raised)
         return alert
 
@@ -244,7 +251,7 @@ class AlertDesk:
             alert.untaken_s += passed_s
         if is_quiet or (alert.hidden_s is not None and alert.hidden_s < UNHIDDEN_AFTER_S):
             return
-        at_us = max(now.wall_us, alert.raised.since_us)
+        at_us = now.wall_us
         if not alert.is_told:
             alert.is_told = True
             yield _change(alert.raised, "raised", at_us)
@@ -387,12 +394,22 @@ class AlertDesk:
         return sorted(found, key=_order)
 
 
-def trial(gateway: str, site: str, wall_us: int) -> tuple[AlertRecord, AlertRecord]:
-    """Return an alert that tries a way out, raised and cleared."""
+def trial(
+    gateway: str, site: str, wall_us: int, number: int | None = None
+) -> tuple[AlertRecord, AlertRecord]:
+    """Return an alert that tries a way out, raised and cleared.
+
+    Args:
+        gateway: whose.
+        site: where it stands.
+        wall_us: now, microseconds since 1970.
+        number: that its name ends in, which no other has; the time if it is not given.
+
+    """
     message = "this alert only tries the way on which alerts leave"
     sighting = Sighting(TEST_RULE, gateway, "", site, message)
     terms = RuleTerms(severity="warning", after_s=0, clears_after_s=0, what_to_do="nothing")
-    raised = _record(sighting, terms, wall_us)
+    raised = _record(sighting, terms, wall_us, wall_us if number is None else number)
     return raised, _change(raised, "cleared", wall_us)
 
 
@@ -420,10 +437,10 @@ def _subject(record: AlertRecord) -> AlertSubject:
     return record.rule, record.gateway, record.part
 
 
-def _record(sighting: Sighting, terms: RuleTerms, since_us: int) -> AlertRecord:
+def _record(sighting: Sighting, terms: RuleTerms, since_us: int, number: int) -> AlertRecord:
     about = f"{sighting.gateway}/{sighting.part}" if sighting.part else sighting.gateway
     return AlertRecord(
-        alert=f"{sighting.rule}:{about}:{since_us}",
+        alert=f"{sighting.rule}:{about}:{number}",
         change="raised",
         rule=sighting.rule,
         gateway=sighting.gateway,

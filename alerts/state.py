@@ -126,7 +126,7 @@ class AlertState(msgspec.Struct):
         cleared: records of those that stood last, the newest last.
         silences: that hold or will.
         ways: by name.
-        last_us: the latest `since_us` of any alert: no two have the same name.
+        last_us: the highest number that a name of an alert ends in: no two have the same.
         next_silence: the number of the next one.
         left_out: so many were not raised since too many stood.
         sent: on which ways alerts that stand were told, by name.

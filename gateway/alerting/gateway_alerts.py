@@ -177,10 +177,11 @@ class GatewayAlerts:
             ways: on which; none for all.
 
         """
-        self.state.last_us = at_us = max(self._now.wall_us, self.state.last_us + 1)
+        wall_us = self._now.wall_us
+        self.state.last_us = number = max(wall_us, self.state.last_us + 1)
         meant = [way for way in self._queues if not ways or way in ways]
         for way in meant:
-            self._queues[way].add(trial(gateway, site, at_us))
+            self._queues[way].add(trial(gateway, site, wall_us, number))
         return meant
 
     # -- what is told of them --------------------------------------------------------------------

@@ -271,7 +271,7 @@ class MessageLog(ReadableLog):
         return finish
 
     def _move_mark(self, segment: Segment, length: int) -> None:
-        """Let readers of a spool go on to this place; a mark that fails is written the next time."""
+        """Let readers of a spool go on to this place; the next sync tries again what fails."""
         if self._mark and segment.start + length > self._synced_length:
             if callable(self._mark):
                 self._mark(segment.path, length)

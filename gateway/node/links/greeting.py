@@ -57,7 +57,11 @@ async def dial(
     """
     link = Link(str(address))
     async with asyncio.timeout(HANDSHAKE_TIMEOUT_S):
-        far_end = await address.connect(link, tls)
+        try:
+            far_end = await address.connect(link, tls)
+        except BaseException:
+            link.close()  # a connection that there is all the same, or comes yet
+            raise
         link.address = far_end.address
         try:
             core = Dialler(own, secrets.token_bytes(handshake.NONCE_BYTES))

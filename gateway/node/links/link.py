@@ -83,8 +83,12 @@ class Link(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Called by the event loop, or by whoever hands a transport over."""
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(MAX_BYTES)
+        carrying = cast(asyncio.Transport, transport)
+        if self._transport is not None or self._ended.done():
+            carrying.abort()  # one too many, or too late: nobody would ever close it
+            return
+        self._transport = carrying
+        carrying.set_write_buffer_limits(MAX_BYTES)
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""

@@ -145,7 +145,8 @@ def _keys(path: Path) -> Names:
 
 
 def _users(path: Path) -> Names:
-    lines = (line.strip() for line in path.read_text(errors="replace").splitlines())
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    lines = (line.strip() for line in text.split("\n"))  # as `Passwords.parse` has lines
     return {
         line.partition(":")[0]: _digest(line.encode())
         for line in lines

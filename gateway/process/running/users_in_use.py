@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gateway.broker.access.password_lines import UserCheck
 from gateway.broker.access.passwords import Passwords
@@ -12,6 +13,9 @@ from gateway.process.access import files as access_files
 from gateway.process.access.whole_change import WholeChanges
 from gateway.process.configuration.config import ConfigError
 from gateway.process.running.access_in_use import AccessInUse
+
+if TYPE_CHECKING:
+    from gateway.process.page.user_file import BeginChange
 
 
 class UsersInUse:
@@ -38,9 +42,7 @@ class UsersInUse:
         passwords = self._access.files.broker.passwords
         return () if passwords is None else passwords.names
 
-    async def change(
-        self, user: str, password: bytes | None, begin: Callable[[], Awaitable[UserCheck]], who: str
-    ) -> None:
+    async def change(self, user: str, password: bytes | None, begin: BeginChange, who: str) -> None:
         """Give a user a password, or take the user out; sessions and connections by the old end.
 
         Whatever becomes of it, the gateway goes by what the file says then: who is not in it is
@@ -63,7 +65,7 @@ class UsersInUse:
         await self._changes.carry_out(self._change(user, password, begin, who))
 
     async def _change(
-        self, user: str, password: bytes | None, begin: Callable[[], Awaitable[UserCheck]], who: str
+        self, user: str, password: bytes | None, begin: BeginChange, who: str
     ) -> None:
         if (file := self.file) is None:
             raise RuntimeError("no password file: ask for `file` before you change a user")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,7 +44,7 @@ def hold(faults: Iterable[AccessFileError]) -> None:
 
 
 def read_access_file(path: Path) -> str:
-    """The text of a policy or password file.
+    """Return the text of a policy or password file, without the mark that editors put before UTF-8.
 
     Raises:
         AccessFileError: it can't be read or is not UTF-8.
@@ -53,7 +54,7 @@ def read_access_file(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise AccessFileError(str(path), 0, error.strerror or "can't be read") from error
-    text = data.decode(errors="surrogateescape")
+    text = data.removeprefix(codecs.BOM_UTF8).decode(errors="surrogateescape")
     hold(
         AccessFileError(str(path), number, "not UTF-8")
         for number, line in enumerate(text.split("\n"), 1)
