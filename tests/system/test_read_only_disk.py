@@ -44,6 +44,7 @@ def test_a_disk_that_is_mounted_to_be_read_only_takes_nothing(tmp_path: Path) ->
         file = written(disk.folder)
         disk.make_read_only()
         assert takes_nothing(disk.folder, file) is True
+        assert takes_nothing(disk.folder, disk.folder / "none of that name") is True
 
 
 @pytest.mark.peer("mkfs.ext4", "e2fsprogs")
