@@ -53,8 +53,12 @@ async def test_disk_read_only_is_raised_by_its_cause(disk: Ext4, gateway: Caused
         await gateway.start()
         meter = await gateway.client("meter")
         assert await meter.publish("meters/tank", b"41", retain=True) in TAKEN
+        panel = await gateway.client("panel")
+        await panel.subscribe("campus/-/gw/alerts", qos=0)
         disk.fail_to_read_only()
         await gateway.told("disk-read-only", "raised")
+        while b"disk-read-only" not in (await panel.next()).payload:
+            pass
         assert await meter.publish("meters/tank", b"42", retain=True) == QUOTA_EXCEEDED
         assert await retained(gateway, "reader") == b"41"
         status = await gateway.status()

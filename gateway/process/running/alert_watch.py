@@ -184,7 +184,7 @@ class AlertWatch:
             level = logging.INFO if record.change == "cleared" else logging.WARNING
             _log.log(level, "alert %s", record)
         if self._topic is not None:
-            self._topic.tell(self._alerts.problem())
+            self._topic.tell(self._alerts.problem(), is_logged=not seen.log_failure)
 
     async def _machine(self) -> MachineLook:
         try:

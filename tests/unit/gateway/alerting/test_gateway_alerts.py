@@ -204,6 +204,16 @@ def test_what_nobody_takes_on_is_told_to_others_and_so_is_its_end() -> None:
     assert gateway.alerts.state.sent == {}
 
 
+def test_a_kill_delays_an_escalation_by_a_minute_at_most() -> None:
+    gateway = OneGateway(replace(PLAN, routes=(AT_ONCE, ESCALATED)))
+    wrong_for(gateway, 1, is_read_only=True)
+    for _ in range(4 * MINUTE):
+        gateway.look(well(is_read_only=True))
+    gateway.start()
+    told = wrong_for(gateway, 2 * MINUTE + 2, is_read_only=True)
+    assert ("mail", "raised", rules.DISK_READ_ONLY) in told
+
+
 def test_what_somebody_takes_on_is_told_to_nobody_else_nor_is_its_end() -> None:
     gateway = OneGateway(replace(PLAN, routes=(AT_ONCE, ESCALATED)))
     wrong_for(gateway, MINUTE, is_read_only=True)
