@@ -9,6 +9,8 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from gateway.base.event_log.audit import AuditTrail
 from gateway.process.console.pages import Page
 from gateway.process.page import support_bundle
@@ -122,12 +124,14 @@ class RecordApi:
             for name in ("status", "members", "alerts")
         }
         files = {name: answer.payload for name, answer in documents.items()}
-        lines = self._lines.after(0)
-        told = (f"{one['time_ms']} {one['level']} {one['from']}: {one['text']}" for one in lines)
-        files["log.txt"] = "\n".join(told).encode()
-        files["policy.json"] = json.dumps(self._told(), indent=1).encode()
+        lines, policy = self._lines.after(0), self._told()
 
         def made() -> bytes:
+            told = (
+                f"{one['time_ms']} {one['level']} {one['from']}: {one['text']}" for one in lines
+            )
+            files["log.txt"] = "\n".join(told).encode()
+            files["policy.json"] = msgspec.json.format(msgspec.json.encode(policy), indent=1)
             files["configuration.json"] = support_bundle.configuration(self._configuration)
             changes = (json.dumps(one) for one in self._newest())
             files["audit.jsonl"] = "\n".join(changes).encode()

@@ -29,7 +29,7 @@ SHOWN_MAX: Final = 200
 """Retained messages that are shown."""
 LOOKED_AT_MAX: Final = 1_000
 """Of those that match."""
-TOPICS_PER_TURN: Final = 100
+TOPICS_PER_TURN: Final = 50
 MESSAGES_PER_TURN: Final = 20
 """So many are looked at, or shown, before others have a turn."""
 PUBLISHES_PER_S: Final = 5.0
