@@ -70,7 +70,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LATE_ATTRIBUTES, REST): 9,
     (QUESTIONS, TESTS): 387,
     (HEADINGS, TESTS): 269,
-    (PRIVATE_LOOKS, TESTS): 181,
+    (PRIVATE_LOOKS, TESTS): 177,
 }
 """What stands above its goal today, by measure and part."""
 
