@@ -68,7 +68,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, REST): 1,
     (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
-    (PRIVATE_LOOKS, TESTS): 195,
+    (PRIVATE_LOOKS, TESTS): 177,
 }
 """What stands above its goal today, by measure and part."""
 
