@@ -79,7 +79,7 @@ class Measured:
     Args:
         folder: for its files.
         sensors: the number of its switches.
-        devices: the number of those that have a pre-shared key.
+        devices: the number of devices that have a pre-shared key.
         web: true if it has a page.
 
     """

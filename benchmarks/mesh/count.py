@@ -1,4 +1,4 @@
-"""The promises made to publishers beside what subscribers got: lost, doubled or out of order.
+"""The promises to publishers beside what subscribers got: lost, doubled, out of order, and when.
 
 A stream is what one publisher sends on one topic, numbered from 1. Numbers are kept as ranges, so
 an hour's run takes no more memory than a minute's.

@@ -183,7 +183,7 @@ def comparisons(figures: Figures, others: Mapping[str, Figures]) -> Iterator[Com
 
 
 def has_faults(figures: Figures) -> bool:
-    """Return whether anything was lost, doubled or out of order."""
+    """Return whether messages or sessions were lost, or messages doubled or out of order."""
     return any(figures.counts[what] for what in ("lost", "doubled", "disordered", "sessions lost"))
 
 

@@ -1,4 +1,4 @@
-"""For how long a subscriber hears nothing of a publisher: what a failure costs."""
+"""The silence of a publisher at a subscriber: what a failure costs."""
 
 from __future__ import annotations
 
