@@ -70,9 +70,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, REST): 1,
     (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
-    (QUESTIONS, TESTS): 388,
-    (HEADINGS, TESTS): 269,
-    (PRIVATE_LOOKS, TESTS): 291,
+    (PRIVATE_LOOKS, TESTS): 195,
 }
 """The numbers that stand above their goal today, by measure and part."""
 

@@ -110,9 +110,10 @@ class ServerContext(Context):
         if certificates is None:
             super().__init__(_made(_lib.DTLS_server_method()), PSK_SUITES, is_server=True)
         else:
-            shown, suites = certificates.new_context(), (*PSK_SUITES, *certificates.suites)
-            # pyOpenSSL has no other way to the context that it wraps.
-            super().__init__(shown._context, suites, is_server=True)
+            from dtls.certificates import new_context, unwrapped  # noqa: PLC0415  # only where there are some
+
+            shown, suites = new_context(), (*PSK_SUITES, *certificates.suites)
+            super().__init__(unwrapped(shown), suites, is_server=True)
             self._verify = certificates.install(shown, self.refusals.append)
         self._certificates = certificates
         offered, refusals = self.offered, self.refusals

@@ -121,7 +121,7 @@ def pytest_collection_modifyitems(
         # Of a module of minutes, who asks for booted systems has those that boot one.
         _leave_out(config, items, [one for one in _with_mark(items, "soak") if one not in booted])
         if not config.option.keyword:  # who asks for a case by its name has it
-            _leave_out(config, items, _not_drawn(items, config.getoption("--seed")))
+            _leave_out(config, items, not_drawn(items, config.getoption("--seed")))
     before = config.stash[PASSED_BEFORE]
     _leave_out(config, items, [item for item in items if item.nodeid in before])
     yield
@@ -139,7 +139,7 @@ def _with_mark(items: list[pytest.Item], mark: str) -> list[pytest.Item]:
     return [item for item in items if item.get_closest_marker(mark) is not None]
 
 
-def _not_drawn(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+def not_drawn(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
     """Return what ``drawn`` leaves to other seeds: cases of a test, or tests of a module."""
     marked: dict[str, list[pytest.Item]] = {}
     counts: dict[str, int] = {}
@@ -253,8 +253,12 @@ def ending_tasks(told: Callable[[int, Any], Any]) -> Callable[[int, Any], None]:
     """Return a handler that cancels what runs in this thread's loop, where raising is of no use."""
 
     def ended(number: int, frame: Any) -> None:
-        loop = asyncio._get_running_loop()
-        if loop is None or isinstance(loop, asyncio.BaseEventLoop):
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            told(number, frame)
+            return
+        if isinstance(loop, asyncio.BaseEventLoop):
             told(number, frame)
             return
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S)

@@ -14,7 +14,7 @@ from cryptography.hazmat.bindings.openssl.binding import Binding
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL
 
-from dtls.certificates import SUITES, ServerCertificates
+from dtls.certificates import SUITES, ServerCertificates, unwrapped
 from dtls.context import Context
 from dtls.errors import IdentityError
 from dtls.identity import PeerIdentity, Proof
@@ -48,7 +48,7 @@ class CertificateClientContext(Context):
         between: Sequence[x509.Certificate] = (),
     ) -> None:
         self.x509 = SSL.Context(SSL.DTLS_CLIENT_METHOD)
-        super().__init__(self.x509._context, suites, is_server=False)
+        super().__init__(unwrapped(self.x509), suites, is_server=False)
         if shown is not None:
             self.x509.use_certificate(shown.x509)
             self.x509.use_privatekey(load_pem_private_key(shown.key.read_bytes(), None))

@@ -6,7 +6,9 @@ import asyncio
 import gc
 import types
 from collections.abc import Collection, Iterable
+from typing import TypeVar
 
+T = TypeVar("T")
 _SHARED = (
     type,
     types.ModuleType,
@@ -29,6 +31,16 @@ def held_objects(*roots: object) -> int:
 def held_bytes(*roots: object) -> int:
     """Sum up the lengths of all ``bytes`` that some objects hold, as `held_objects` finds them."""
     return sum(len(one) for one in _held(roots) if isinstance(one, bytes))
+
+
+def held_text(root: object) -> int:
+    """Return the length of the longest text that an object holds, as `held_objects` finds them."""
+    return max((len(one) for one in _held([root]) if isinstance(one, str)), default=0)
+
+
+def held_instances(root: object, kind: type[T]) -> list[T]:
+    """Return the objects of a class that one holds, as `held_objects` finds them."""
+    return [one for one in _held([root]) if isinstance(one, kind)]
 
 
 def _held(roots: Iterable[object]) -> Collection[object]:

@@ -10,7 +10,8 @@ class DiskFailure:
     """The failure of one log's disk.
 
     A full disk may have room for a short batch behind the last one. That it was taken is no sign
-    that others would be, so a failure is over when as long a batch was taken, or has room.
+    that others would be, so a failure is over when a batch was taken, or has room, that is as long
+    as the longest one that was refused.
 
     Args:
         folder: on the disk.
@@ -28,7 +29,7 @@ class DiskFailure:
 
     def refused(self, error: OSError, length: int) -> None:
         """Note that a batch of this length was refused."""
-        self.why, self._refused_bytes = _told(error), length
+        self.why, self._refused_bytes = _told(error), max(length, self._refused_bytes)
 
     def took(self, length: int) -> None:
         """Note that a batch of this length was taken."""

@@ -259,21 +259,25 @@ class MessageLog(ReadableLog):
                 began_s = time.perf_counter()
                 try:
                     self._force(segment, length, fd)
+                    self.syncs.observe(time.perf_counter() - began_s)
+                    self._move_mark(segment, length)
                 except OSError as error:
                     self.disk_failure.unsynced(error)
                     raise
                 finally:
                     os.close(fd)
                 self.disk_failure.synced()
-                self.syncs.observe(time.perf_counter() - began_s)
-                if self._mark and segment.start + length > self._synced_length:
-                    self._synced_length = segment.start + length
-                    if callable(self._mark):
-                        self._mark(segment.path, length)
-                    mark = f"{segment.path.name} {length}\n"
-                    replaced_file.replace(self.folder / MARK_NAME, mark.encode())
 
         return finish
+
+    def _move_mark(self, segment: Segment, length: int) -> None:
+        """Let readers of a spool go on to this place; a mark that fails is written the next time."""
+        if self._mark and segment.start + length > self._synced_length:
+            if callable(self._mark):
+                self._mark(segment.path, length)
+            mark = f"{segment.path.name} {length}\n"
+            replaced_file.replace(self.folder / MARK_NAME, mark.encode())
+            self._synced_length = segment.start + length
 
     def _force(self, segment: Segment, length: int, fd: int) -> None:
         """Force all to the disk that stands before this place in the newest segment."""

@@ -398,14 +398,14 @@ class FailingCalls:
         return reach
 
     def _connecting(self, connect: Callable[..., Any]) -> Callable[..., Any]:
-        calls = self
+        on_disk = self._on_disk
 
         class Connection(sqlite3.Connection):
             """Fails as SQLite does: with its own error, and nothing of the statement done."""
 
             def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
                 # What undoes a transaction reaches no disk that it would have to wait for.
-                fault = None if statement == "ROLLBACK" else calls._on_disk(STATEMENTS)
+                fault = None if statement == "ROLLBACK" else on_disk(STATEMENTS)
                 if fault is not None:
                     raise sqlite3.OperationalError(_said_by_sqlite(fault))
                 return super().execute(statement, *values)

@@ -173,8 +173,8 @@ class FaultyGateway:
         self.core.start()
         await self._listen()
         self.node.listens_at(self.port)
-        neighbours = Neighbours(self.name, self.node.dial, self.node.is_linked)
-        neighbours._jitter = random.Random(0)
+        chance = random.Random(0)
+        neighbours = Neighbours(self.name, self.node.dial, self.node.is_linked, chance)
         if self._neighbour is not None:
             neighbours.add_static(TcpAddress(HOST, self._neighbour))
         return True

@@ -31,7 +31,8 @@ from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.sensors.resources import SensorResources
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
-from record_formats.record import GOOD, Record, Value
+from record_formats.record import Record
+from record_formats.value import GOOD, Value
 from tests.policies import open_access
 from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.members.place import Place

@@ -17,7 +17,7 @@ import fleet_keys
 from brokers import _Process
 from ports import free_port
 
-from gateway.tools.commands.place import rewritten
+from gateway.tools.commands.placing import rewritten
 from tree_handler.members.place import NONE, Place
 
 HELLO_S = 1.0

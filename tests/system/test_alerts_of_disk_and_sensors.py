@@ -17,6 +17,7 @@ from gateway.mqtt import Publish
 
 pytestmark = pytest.mark.peer("cc", "gcc")
 QUOTA_EXCEEDED = 0x97
+SOON_S = 3.0
 TAKEN = {0, 0x10}
 """Reason codes of a PUBACK: taken, with a subscriber or without."""
 
@@ -69,3 +70,47 @@ async def test_disk_read_only_is_raised_by_its_cause(disk: Ext4, gateway: Caused
         assert gateway.receiver.changes("disk-read-only") == ONCE
     finally:
         gateway.kill()  # before its disk goes
+
+
+def thermometer(bus: Path, number: int, cel: float, *, is_damaged: bool = False) -> None:
+    """Have the kernel show what a thermometer says, and whether that came unharmed."""
+    folder = bus / f"28-{number:012x}"
+    folder.mkdir(exist_ok=True)
+    told = folder / "told"
+    verdict, read = "NO" if is_damaged else "YES", "50 05 4b 46 7f ff 0c 10 1c"
+    told.write_text(f"{read} : crc=1c {verdict}\n{read} t={cel * 1000:.0f}\n")
+    told.replace(folder / "w1_slave")
+
+
+async def test_what_is_wrong_with_a_sensor_raises_its_rule(gateway: CausedGateway) -> None:
+    bus = gateway.folder / "sys/bus/w1/devices"
+    bus.mkdir(parents=True)
+    rules = ("sensor-range", "sensor-silent", "sensor-stuck")
+    alerts = ("{high = 30}", f"{{silent_s = {SOON_S}}}", f"{{stuck_s = {SOON_S}}}")
+    for number, (rule, terms) in enumerate(zip(rules, alerts, strict=True)):
+        thermometer(bus, number, 20.0)
+        gateway.more += f"""
+[[sensors]]
+type = "onewire"
+device = "28-{number:012x}"
+name = "{rule}"
+interval_s = 0.1
+alerts = {terms}
+"""
+    gateway.machine = gateway.folder
+    await gateway.start()
+    await gateway.told("sensor-stuck", "raised")  # it says nothing else from the beginning
+    thermometer(bus, 0, 35.0)
+    thermometer(bus, 1, 20.0, is_damaged=True)
+    for rule in rules:
+        await gateway.told(rule, "raised")
+    thermometer(bus, 0, 25.0)
+    thermometer(bus, 1, 20.0)
+    await gateway.told("sensor-silent", "cleared")
+    await gateway.told("sensor-range", "cleared", nap_s=NAP_S)
+    thermometer(bus, 2, 21.0)
+    await gateway.told("sensor-stuck", "cleared")
+    gateway.kill()  # before it has said that for long, too
+    for rule in rules:
+        assert gateway.receiver.changes(rule) == ONCE, rule
+        assert any(alert.startswith(f"{rule}:gw/{rule}:") for alert, _ in gateway.receiver.told)

@@ -27,7 +27,7 @@ from gateway.mqtt import (
     SubscriptionRequest,
 )
 from gateway.sensors.sensor import Actuator
-from record_formats.record import Value
+from record_formats.value import Value
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
 from tree_handler.retained.hybrid_clock import RetainedVersion

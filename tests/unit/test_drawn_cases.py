@@ -38,7 +38,7 @@ def not_drawn(pytestconfig: pytest.Config) -> Draw:
         for plugin in pytestconfig.pluginmanager.get_plugins()
         if getattr(plugin, "__file__", None) == str(CONFTEST)
     )
-    found: Draw = conftest._not_drawn
+    found: Draw = conftest.not_drawn
     return found
 
 

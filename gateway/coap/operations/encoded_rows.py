@@ -12,12 +12,12 @@ from gateway.base.in_turns import in_turns
 
 ROWS_PER_TURN: Final = 20
 """Then others have a turn: a row takes some hundredths of a millisecond, on a Pi a tenth."""
-Row = Mapping[str, Any]
 _ascii: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 async def encoded_rows(
-    rows: Iterable[Row], encode: Callable[[Row], bytes] = msgspec.json.encode
+    rows: Iterable[Mapping[str, Any]],
+    encode: Callable[[Mapping[str, Any]], bytes] = msgspec.json.encode,
 ) -> list[msgspec.Raw]:
     """Return each row as JSON, which a document that msgspec encodes has as it is.
 
@@ -29,7 +29,7 @@ async def encoded_rows(
     return [msgspec.Raw(encode(row)) async for row in in_turns(rows, ROWS_PER_TURN)]
 
 
-def in_ascii(row: Row) -> bytes:
+def in_ascii(row: Mapping[str, Any]) -> bytes:
     """Encode a row so that no terminal takes a part of it for an order.
 
     Raises:

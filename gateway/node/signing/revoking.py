@@ -1,4 +1,4 @@
-"""Who may revoke, and what is taken of it: for all gateways, also those without certificates."""
+"""The authorities that may revoke, and limits of their lists: for gateways without TLS as well."""
 
 from __future__ import annotations
 

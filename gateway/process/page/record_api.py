@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import json
 from collections.abc import Callable
 from http import HTTPStatus
@@ -109,11 +108,9 @@ class RecordApi:
         return {"changes": found}
 
     def _newest(self) -> list[dict[str, Any]]:
-        numbered = enumerate(self._trail.changes())
-        newest = heapq.nlargest(AUDIT_MAX, numbered, key=lambda pair: pair[0])
         return [
             {"time_s": one.time_s, "who": one.who, "what": one.what, "of": one.of}
-            for _, one in newest
+            for one in self._trail.newest(AUDIT_MAX)
         ]
 
     async def support(self, asked: ApiRequest) -> Any:

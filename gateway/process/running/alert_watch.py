@@ -102,6 +102,7 @@ class AlertWatch:
         await asyncio.gather(*handing, return_exceptions=True)
         if self._file is not None and (over := self._threads.over(self._file)) is not None:
             await asyncio.wait([over], timeout=WRITE_TIMEOUT_S)  # a write that was under way
+        self._is_kept = self._is_kept and not self._alerts.has_unkept
         await self._keep()
         self._threads.close()
 

@@ -6,14 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from gateway.broker.access.password_lines import UserCheck
 from gateway.broker.access.passwords import Passwords
 from gateway.process.access import files as access_files
 from gateway.process.access.whole_change import WholeChanges
 from gateway.process.configuration.config import ConfigError
 from gateway.process.running.access_in_use import AccessInUse
-
-UserCheck = Callable[[Passwords], None]
-"""Is shown who has a password, and raises what keeps a change from being made."""
 
 
 class UsersInUse:

@@ -24,7 +24,7 @@ from gateway.process.console.server import Console
 from gateway.process.page.audit_notes import AuditNotes
 from gateway.tools.commands import joining, new_files, output, qr
 from gateway.tools.commands.errors import FailedError, WrongUseError
-from gateway.tools.commands.init import host_name
+from gateway.tools.commands.new_gateways import host_name
 from gateway.tools.first_start import (
     new_card,
     own_links,

@@ -1,4 +1,4 @@
-"""When the certificates and revocation lists of a listener's files end."""
+"""The times at which certificates and revocation lists of a listener's files end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with files of certificates, keys and revocation lists."""
+"""Faults of files of certificates, keys and revocation lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a client is by the certificate that it has shown; how one is read: `certificates`."""
+"""The identity that a client has by its certificate; `certificates` reads one."""
 
 from __future__ import annotations
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, cast
 
 import aiocoap
@@ -19,7 +18,8 @@ from mqtt_peer import Bench
 
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
-from gateway.broker.client_roll import CLIENTS_PER_TURN, PAGE, ClientRoll
+from gateway.broker.client_roll import CLIENTS_PER_TURN, IDS_PER_TURN, PAGE, ClientRoll
+from gateway.broker.hooks import Client
 from gateway.coap.operations.clients import BUSIEST, PATH, ClientsResource
 from gateway.coap.requester import plain_requester
 from gateway.mqtt import Disconnect, PropertyId, ReasonCode, Version, Will
@@ -128,35 +128,22 @@ async def test_who_goes_between_two_turns_is_not_told_and_all_others_are_once(
     await came.nothing_came()
 
 
-class Leaving:
-    """Sessions of which all of the first page end as soon as their identifiers are known."""
-
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def items(self) -> Iterable[tuple[str, None]]:
-        return [(name, None) for name in self._names]
-
-    def get(self, name: str) -> Any:
-        return None if name in self._names[:PAGE] else self._session(name)
-
-    def _session(self, name: str) -> Any:
-        client = SimpleNamespace(client_id=name, username="", address="", version=V5)
-        backlog = SimpleNamespace(count=0, dropped=0)
-        outgoing = SimpleNamespace(backlog=backlog, inflight=())
-        return SimpleNamespace(
-            client=client, channel=None, away_since_s=0.0, subscriptions=(), outgoing=outgoing
-        )
-
-
-async def test_a_page_whose_clients_have_all_gone_meanwhile_is_the_next_one() -> None:
-    names = [f"c{number:03}" for number in range(PAGE + 3)]
-    core: Any = SimpleNamespace(sessions=Leaving(names), now=lambda: 0.0)
-    told = await ClientRoll(core, lambda: NOW_S).page()
-    assert [one["id"] for one in told["clients"]] == names[PAGE:]
+async def test_a_page_whose_clients_have_all_gone_meanwhile_is_the_next_one(
+    bench: Bench, roll: ClientRoll
+) -> None:
+    sessions = bench.broker.core.sessions
+    names = [f"c{number:04}" for number in range(IDS_PER_TURN + PAGE)]
+    for name in names:
+        sessions.restore(sessions.new(Client.away(name, None, None, V5)))
+    asking = asyncio.create_task(roll.page())
+    await turns(2)
+    for name in names[:PAGE]:
+        session = sessions.get(name)
+        assert session is not None
+        sessions.end(session)
+    assert not asking.done()
+    told = await asking
+    assert [one["id"] for one in told["clients"]] == names[PAGE : 2 * PAGE]
 
 
 async def test_the_busiest_stand_first_by_what_passed_since_they_were_sought(

@@ -20,7 +20,8 @@ from gateway.sensors.senml import decode_text
 from gateway.sensors.sensor import Actuator, Sensor, SensorPart
 from gateway.sensors.switch import Switch
 from gateway.sensors.values import ValueKind
-from record_formats.record import Record, Value
+from record_formats.record import Record
+from record_formats.value import Value
 
 GATEWAY = AnnouncingGateway("gw-a", "campus/north/gw-a", "1.0")
 ON = HomeAssistantSection(discovery=True)

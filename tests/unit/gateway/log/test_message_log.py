@@ -349,8 +349,12 @@ def test_a_mark_that_can_not_be_read_now_is_not_taken_for_none(
 def test_a_full_disk_refuses_the_append_and_names_the_file(folder: Path) -> None:
     log = opened(folder)
     log.append(*make(1))
-    os.close(log._fd)
-    log._fd = os.open("/dev/full", os.O_WRONLY)
+    (segment,) = folder.glob("*.log")
+    full = os.open("/dev/full", os.O_WRONLY)
+    for fd in Path("/proc/self/fd").iterdir():
+        if fd.exists() and fd.samefile(segment):
+            os.dup2(full, int(fd.name))
+    os.close(full)
     with pytest.raises(LogError, match="No space left"):
         log.append(*make(2))
     assert log.have == {("gw", 1): Intervals([(1, 1)])}

@@ -24,7 +24,8 @@ from gateway.sensors.mqtt_device import MessageError, MessageForm, MqttActuator,
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import SensorError
-from record_formats.record import Record, Value, decode
+from record_formats.record import Record, decode
+from record_formats.value import Value
 
 DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7}
 

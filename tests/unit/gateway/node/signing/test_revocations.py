@@ -64,7 +64,7 @@ def made(
     for issued in revoked:
         one = x509.RevokedCertificateBuilder().serial_number(issued.x509.serial_number)
         builder = builder.add_revoked_certificate(one.revocation_date(now - DAY).build())
-    return builder.sign(authority._key, hashes.SHA256())
+    return builder.sign(authority.key, hashes.SHA256())
 
 
 def der(crl: x509.CertificateRevocationList) -> bytes:

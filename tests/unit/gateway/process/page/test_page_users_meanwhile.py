@@ -1,4 +1,4 @@
-"""What changes of users meet that others do meanwhile: other administrators, editors, disks."""
+"""Changes of users stay right beside those of other administrators, editors and failing disks."""
 
 from __future__ import annotations
 
