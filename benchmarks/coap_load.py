@@ -44,7 +44,7 @@ class Load:
         expected_bytes: of the whole answer; 0: any.
         over_dtls: true for DTLS with a pre-shared key.
         first: the first running number.
-        modulo: after how many numbers it begins again; 0: never.
+        modulo: the count of numbers after which it begins again; 0: never.
         count: end after so many answers, whatever time that takes; 0: after the time.
         limit_s: end then, even without `count` answers; 0: never.
         locations: a file to be, of the locations of what is created.

@@ -28,7 +28,7 @@ class Copy:
     """The copy of one directory's links.
 
     Attributes:
-        mark: of what time.
+        mark: its epoch and version.
         links: in RFC 6690 form by endpoint, as the origin tells them.
         gone: endpoints that the last change took away.
         came: links that the last change brought, by endpoint.
@@ -58,7 +58,7 @@ class Copies:
         self._read: dict[str, list[WebLink]] = {}
 
     def mark(self, origin: str) -> Mark:
-        """Of what time the copy is; `NEVER` if there is none."""
+        """Return the mark of an origin's copy; `NEVER` if there is none."""
         copy = self._of.get(origin)
         return NEVER if copy is None else copy.mark
 
@@ -67,7 +67,7 @@ class Copies:
         return self._of[origin].entry(origin, known)
 
     def origins(self) -> list[str]:
-        """Of whom there is one."""
+        """Return the origins of which there is a copy."""
         return list(self._of)
 
     def tell(self, origin: str, epoch: int, links: dict[str, str]) -> bool:

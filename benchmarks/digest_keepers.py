@@ -61,7 +61,7 @@ class Keepers:
         return [self.of_scope.get(scope, ()) for scope in scopes_of(place)]
 
     def fed_by(self, gateway_id: str, origin: MemberRecord) -> set[str]:
-        """Whom a gateway passes the digest of another one on to, or its own.
+        """Return those that a gateway passes the digest of another one on to, or its own.
 
         The origin tells the keepers of its narrowest scope; the head of a scope those of the next.
         Nobody is told twice.

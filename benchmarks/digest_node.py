@@ -243,7 +243,7 @@ class DigestNode(DirectoryNode):
         return True
 
     def _order(self, query: ScopedQuery) -> list[str]:
-        """Whom to ask: this one if it keeps enough, else heads before substitutes, narrow first."""
+        """List the keepers to ask: itself first, then narrow scopes, heads before substitutes."""
         place = self.record.place
         levels = self.keepers().above(place)
         if query.scope is LookUpScope.ALL:

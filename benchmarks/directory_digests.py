@@ -72,7 +72,7 @@ def hour(one: Figures, per_change: float, of: Callable[[Spent], float]) -> float
 
 
 def crossing(asked: Figures, digests: Figures, of: Callable[[Spent], float]) -> float:
-    """From how many look-ups for each change on digests cost less: infinity, if never."""
+    """Return the look-ups for each change from which on digests cost less: infinity, if never."""
     changes = hour(digests, 0.0, of) - hour(asked, 0.0, of)
     gained = asked.gateways * (_mixed(asked, of) - _mixed(digests, of))
     if gained <= 0:
