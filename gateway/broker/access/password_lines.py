@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -12,16 +11,13 @@ from argon2 import PasswordHasher
 
 from gateway.base import replaced_file
 from gateway.base.lone_change import alone
-from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.passwords import Passwords, UserCheck
 from gateway.trust.policy.faults import read_access_file
 
 PASSWORD_BYTES_MAX = 65_535
 """No CONNECT can carry more (section 1.5.6)."""
 _DRAWN_BYTES: Final = 18
 _MANAGED: Final = re.compile(r"^#[ \t]*managed by:[ \t]*(\S.*?)\s*$", re.MULTILINE)
-
-UserCheck = Callable[[Passwords], None]
-"""Is shown who has a password, and raises what keeps a change from being made."""
 
 
 class PasswordLineError(ValueError):

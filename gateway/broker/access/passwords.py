@@ -6,7 +6,7 @@ A line is ``user:hash``, as amqtt's password file has it; empty lines and lines 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from zlib import crc32
 
 from gateway.broker.access import password_hashes
@@ -92,3 +92,7 @@ class Passwords:
             return False
         computed = encoded or self._hashes[self._names[crc32(user.encode()) % len(self._names)]]
         return password_hashes.matches(computed, password) and encoded is not None
+
+
+UserCheck = Callable[[Passwords], None]
+"""Is shown who has a password, and raises what keeps a change from being made."""

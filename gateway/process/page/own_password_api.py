@@ -5,7 +5,7 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import Any, Final
 
-from gateway.broker.access.password_lines import UserCheck
+from gateway.broker.access.passwords import UserCheck
 from gateway.process.page import user_file
 from gateway.process.page.api_request import ApiRequest, Handlers
 from gateway.process.page.audit_notes import WRONG_PASSWORD, AuditNotes

@@ -17,8 +17,8 @@ import msgspec
 from gateway.base.event_log.audit import AuditTrail
 from gateway.base.in_turns import in_turns
 from gateway.broker.access import password_lines
-from gateway.broker.access.password_lines import PasswordLineError, UserCheck
-from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.password_lines import PasswordLineError
+from gateway.broker.access.passwords import Passwords, UserCheck
 from gateway.process.page import user_file
 from gateway.process.page.administration import Administration
 from gateway.process.page.api_request import ApiRequest, Handlers

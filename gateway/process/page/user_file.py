@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from gateway.broker.access import password_lines
-from gateway.broker.access.password_lines import UserCheck
-from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.passwords import Passwords, UserCheck
 from gateway.process.page import writable_files
 from gateway.trust.policy.faults import AccessFileError, read_access_file
 from gateway.trust.policy.principal import Principal

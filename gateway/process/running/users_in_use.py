@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.broker.access.password_lines import UserCheck
-from gateway.broker.access.passwords import Passwords
+from gateway.broker.access.passwords import Passwords, UserCheck
 from gateway.process.access import files as access_files
 from gateway.process.access.whole_change import WholeChanges
 from gateway.process.configuration.config import ConfigError
