@@ -94,6 +94,7 @@ class AlertLook:
         judged: rules by which everything was looked at: what is not wrong is well by them.
         wrong: what is wrong.
         unsure: what is neither wrong nor well, such as a value between two thresholds.
+        counts: what alerts that count say by now, wrong still or not.
         above: of each gateway, the one above it in the tree; None or no entry for no one.
 
     """
@@ -102,6 +103,7 @@ class AlertLook:
     wrong: Sequence[Sighting]
     unsure: Collection[AlertSubject] = ()
     above: Mapping[str, str | None] = field(default_factory=dict)
+    counts: Sequence[Sighting] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,9 @@ class AlertDesk:
         above = self._hiding() | dict(look.above) if look.wrong or self._alerts else {}
         for sighting in look.wrong:
             self._see(sighting, above, now.wall_us, passed_s)
+        for count in look.counts:
+            if (alert := self._alerts.get(count.subject)) is not None:
+                _says(alert, count)
         told = list(self._seen_well(look, now.wall_us, passed_s))
         hiding = self._hiding()
         for alert in self._alerts.values():
@@ -180,9 +185,7 @@ class AlertDesk:
             alert.held_s += passed_s
         alert.well_s = None
         alert.above = above.get(sighting.gateway, alert.above)
-        alert.raised = msgspec.structs.replace(
-            alert.raised, message=sighting.message[:MAX_MESSAGE], value=sighting.value
-        )
+        _says(alert, sighting)
         if alert.held_s >= terms.after_s:
             alert.is_open = True
 
@@ -380,9 +383,9 @@ class AlertDesk:
         return None
 
     @property
-    def subjects(self) -> Collection[AlertSubject]:
-        """Return what alerts stand about, or are about to."""
-        return self._alerts.keys()
+    def held(self) -> Mapping[AlertSubject, float | None]:
+        """Return what alerts stand about, or are about to, and what was measured last."""
+        return {subject: one.raised.value for subject, one in self._alerts.items()}
 
     @property
     def standing(self) -> list[OpenAlert]:
@@ -423,6 +426,11 @@ def _way_up(gateway: str, above: Mapping[str, str | None]) -> Iterator[str]:
             return
         yield at
         at = above.get(at)
+
+
+def _says(alert: OpenAlert, sighting: Sighting) -> None:
+    message = sighting.message[:MAX_MESSAGE]
+    alert.raised = msgspec.structs.replace(alert.raised, message=message, value=sighting.value)
 
 
 def _subject(record: AlertRecord) -> AlertSubject:

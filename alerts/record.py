@@ -41,7 +41,8 @@ class AlertRecord(msgspec.Struct, frozen=True, kw_only=True):
         since_us: since when it is open.
         at_us: when the change happened.
         message: for a person.
-        value: what was measured when it was raised; None where nothing was.
+        value: what was measured last; of what is counted, how much came since it began; None where
+            nothing is measured.
         what_to_do: the first step, and the page that says more.
 
     """

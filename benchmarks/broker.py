@@ -33,14 +33,14 @@ from benchmarks.load_generator import GeneratorError, Programs, Run
 EXIT_OURS_FAILED = 1
 EXIT_WRONG_USE = 2
 _STOP_S = 4.0
-"""What ``--quick`` keeps back of its time for stopping the brokers."""
+"""Seconds of its time that ``--quick`` keeps back for stopping the brokers."""
 _MIN_RUN_S = 1.0
 _OPEN_FILES = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long and how often is measured."""
+    """The cases that are measured, and how long and how often each is."""
 
     rate_loads: list[cases.Load]
     latency_loads: list[cases.Load]
@@ -68,11 +68,11 @@ class Benchmark:
     """Measures the brokers that run, case by case.
 
     Args:
-        plan: what, how long and how often.
+        plan: the cases, and how long and how often each is measured.
         programs: the compiled generator and null broker.
-        null_port: where the null broker listens.
+        null_port: port of the null broker.
         brokers: ours and the peers.
-        started_s: when the plan's limit began, on the monotonic clock.
+        started_s: the moment at which the plan's limit began, on the monotonic clock.
 
     """
 
@@ -207,7 +207,7 @@ def _measure(
 
 
 def is_variant(broker: str) -> bool:
-    """Whether it is a gateway that shows what a part of it costs."""
+    """Return whether it is a gateway that shows what a part of it costs."""
     return figures.is_ours(broker) and broker not in {
         figures.OURS,
         figures.OURS_SYNCED,
@@ -226,7 +226,7 @@ def our_faults(results: Sequence[figures.CaseResult]) -> list[str]:
 
 
 def summary(results: Sequence[figures.CaseResult]) -> Iterator[str]:
-    """How far the generator can be trusted, and where ours failed."""
+    """Say how far the generator can be trusted, and in which cases ours failed."""
     rates = [result for result in results if result.metric is cases.RATE and result.alone]
     shares = [
         (figure.value / result.alone, figure.broker, result.case)

@@ -19,7 +19,7 @@ IDLE_CLIENTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the generator is to do. `rate_hz` 0 is as fast as the window allows."""
+    """The work of the generator. `rate_hz` 0 is as fast as the window allows."""
 
     publishers: int
     subscribers: int
@@ -39,13 +39,13 @@ class Load:
 
     @property
     def is_logged(self) -> bool:
-        """Whether a durable broker writes it before it acknowledges: QoS 0 is never."""
+        """True if a durable broker logs it before it acknowledges: QoS 0 is never logged."""
         return self.qos > 0
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """What a figure is of."""
+    """The unit of a figure, and the direction that is better."""
 
     unit: str
     better: Better

@@ -1,4 +1,4 @@
-"""What was measured of each broker in one case, what follows from it, and how it reads."""
+"""The figures of each broker in one case, what follows from them, and how they read."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class CaseResult:
             yield f"    {figure.broker:<34} {shown(figure.value):>11}   {', '.join(notes)}"
 
     def is_near_limit(self, figure: Figure) -> bool:
-        """Whether the generator may have held the broker back.
+        """Return whether the generator may have held the broker back.
 
         With one message in flight for each client a fast broker comes near the null broker, for
         both spend their time in the same system calls; there it counts whether the generator
@@ -119,7 +119,7 @@ class CaseResult:
 
 
 def is_ours(broker: str) -> bool:
-    """Whether it is a gateway of ours, in whatever variant."""
+    """Return whether it is a gateway of ours, in whatever variant."""
     return broker.startswith(_NAME)
 
 

@@ -35,7 +35,7 @@ _CONNECTIONS = 10_000
 Prepare = Callable[[Path, int], list[str]]
 """Writes a configuration into a folder for a port, and gives the command."""
 Tables = Callable[[Path, int], Mapping[str, Mapping[str, Any]]]
-"""What a gateway's configuration has besides, by section, for a folder and a port."""
+"""Gives further sections of a gateway's configuration, for a folder and a port."""
 
 
 class MissingPeerError(RuntimeError):
@@ -52,8 +52,8 @@ class Broker:
 
     Attributes:
         name: as it is shown.
-        keeps: what outlives a crash of it.
-        prepare: see `Prepare`.
+        keeps: the messages that outlive a crash of it, in words.
+        prepare: writes its configuration and gives its command.
         environment: variables that it gets besides this program's.
         neighbour: the command of a program that is started with it, prints a line when it is
             ready, and ends when its stdin does; takes the folder and the port.
@@ -85,13 +85,13 @@ def ours(
         name: as it is shown.
         durability: ``write`` or ``sync``.
         loop: ``asyncio``, or empty for what a gateway takes by itself.
-        with_rules: whether it has a policy (that allows all).
-        with_neighbour: whether it has a link, so that it stamps QoS 0 messages too.
-        with_log: whether it appends to its log at all; without, the build is the interpreted one,
+        with_rules: true if it has a policy (that allows all).
+        with_neighbour: true if it has a link, so that it stamps QoS 0 messages too.
+        with_log: true if it appends to its log at all; without, the build is the interpreted one,
             since in the other nothing can be taken out of a class from outside.
         signatures: ``on`` or ``off``: then its link is inside TLS; else it is not.
-        build: which; without, the one that is measured as ours.
-        tables: see `Tables`; asked once for each gateway that is started.
+        build: the build that runs; without, the one that is measured as ours.
+        tables: further sections; asked for once for each gateway that is started.
 
     """
     keeps = {
@@ -146,7 +146,7 @@ def ours(
 
 
 def _link_tls(folder: Path, port: int) -> dict[str, Any]:
-    """What a gateway's links need; its neighbour finds port and certificates in the folder."""
+    """Return the keys of TLS for its links; write port and certificates into the folder."""
     own = gateway_id(port)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

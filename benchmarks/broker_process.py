@@ -103,7 +103,7 @@ def launched(broker: Broker, folder: Path) -> Iterator[LaunchedBroker]:
     """Run a broker as long as the context is open; several can start at the same time.
 
     Args:
-        broker: which.
+        broker: the one to run.
         folder: an empty one for its configuration, state and log.
 
     """

@@ -30,7 +30,7 @@ class Build:
     python: str
 
     def command(self, program: str) -> list[str]:
-        """How to run a module of this project, such as ``gateway.tools.cli``; arguments may follow.
+        """Return the command that runs a module, ``gateway.tools.cli`` say; arguments may follow.
 
         A program of ``benchmarks`` is named by its file: it is in no wheel.
         """

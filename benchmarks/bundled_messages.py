@@ -1,4 +1,4 @@
-"""What bundles of messages between gateways would spare: ``python -m benchmarks.bundled_messages``.
+"""Bundles of messages, and what they would spare: ``python -m benchmarks.bundled_messages``.
 
 Decision 44 asks each gateway itself. Here the messages of one look-up of all that go over the same
 link in the same turn, or within some milliseconds, are carried as one and cut apart at its other
@@ -40,7 +40,7 @@ WINDOWS_MS: Final = (0.0, 2.0, 5.0)
 BUNDLE_BYTES_MAX: Final = 32_000
 """A bundle is one piece on a link."""
 HEAD_BYTES: Final = 20
-"""What a bundle has beside its messages: topic and lengths."""
+"""Bytes of a bundle beside its messages: topic and lengths."""
 _KINDS: Final = ("query", "reply", "answer", "cancel")
 _LINKS: Final = 3
 _MESSAGES: Final = 32
@@ -59,17 +59,16 @@ class _Bundle:
 
 
 class BundlingNode(DirectoryNode):
-    """See `DirectoryNode`; what it sends to one gateway alone goes in bundles.
+    """A `DirectoryNode` that bundles what it sends to one gateway alone.
 
     Attributes:
-        window_s: how long what comes after a message waits for more; 0 for the end of the turn.
+        window_s: seconds that messages after a first one wait for more; 0 for the end of the turn.
 
     """
 
     window_s: ClassVar[float] = 0.0
 
     def begin(self, gateway: HeadedGateway) -> None:
-        """See `DirectoryNode`."""
         self._bundles: dict[int, list[tuple[str, object, int]]] = {}
         super().begin(gateway)
 
@@ -102,7 +101,7 @@ class BundlingNode(DirectoryNode):
             self._go(link, waiting)
 
     def took(self, link: int, message: object) -> None:
-        """See `Tenant`."""
+        """Take each message of a bundle as one that came alone."""
         if isinstance(message, _Bundle):
             for one in message.messages:
                 super().took(link, one)
@@ -112,7 +111,7 @@ class BundlingNode(DirectoryNode):
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look-up of all cost.
+    """The cost of a look-up of all.
 
     Attributes:
         messages: on links, a bundle being one.
@@ -141,7 +140,7 @@ def look_up(gateways: int, seed: int, window_s: float | None) -> tuple[Looked, L
     Args:
         gateways: in the fleet.
         seed: of it.
-        window_s: see `BundlingNode`; None for no bundles.
+        window_s: of the bundles; 0 for those of one turn, None for none.
 
     """
     bundles = type("_Windowed", (BundlingNode,), {"window_s": window_s or 0.0})
@@ -205,7 +204,7 @@ def _links_on_ways(world: DirectoryWorld, asker: DirectoryNode, asked: Sequence[
 
 
 def passing_us() -> Iterator[tuple[str, float, int]]:
-    """What a gateway takes to pass a message on, and bytes on the link it came by.
+    """Measure what a gateway takes to pass a message on, and bytes on the link it came by.
 
     Yields:
         The way, microseconds of processor for a message, and bytes of all that came.

@@ -37,12 +37,12 @@ _CLIENTS = (1, 32, 1000)
 _OBSERVED = "1,000 observers"
 _CHANGES = 5
 _KEEP_S = 8.0
-"""What ``--quick`` keeps back for a case and for stopping the servers."""
+"""Seconds that ``--quick`` keeps back for a case and for stopping the servers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long and how often is measured."""
+    """The choice of cases, and how long and how often each is measured."""
 
     rounds: int
     measure_s: float
@@ -117,7 +117,7 @@ def measure_observers(
 
 
 def ceiling(plan: Plan, programs: Programs) -> Iterator[str]:
-    """What the generator reaches against a server that does nothing."""
+    """Measure what the generator reaches against a server that does nothing."""
     with coap_load.null_server(programs) as port:
         for count in _CLIENTS:
             run = coap_load.run(programs, Load("", "/x", count), port, measure_s=plan.measure_s)

@@ -1,4 +1,4 @@
-"""What was measured of each CoAP server in one case, and how it reads."""
+"""The figures of each CoAP server in one case, and how they read."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class CaseResult:
     Attributes:
         case: in words.
         unit: of the figures.
-        better: which direction is.
+        better: the direction that is better.
         figures: by server.
-        faults: why a server has no figure.
-        notes: what else was seen of a server.
+        faults: the reason why a server has no figure, by server.
+        notes: remarks on a server, by server.
 
     """
 

@@ -33,18 +33,18 @@ class Programs:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the generator is to do.
+    """The work of the generator.
 
     Attributes:
         name: the case in words.
         uri: path and query; a # in it is the running number of the request.
-        clients: how many, each with one request in flight.
+        clients: their number; each has one request in flight.
         method: its code.
         payload: of the request, as link format.
         expected_bytes: of the whole answer; 0: any.
-        over_dtls: whether with a pre-shared key.
+        over_dtls: true for DTLS with a pre-shared key.
         first: the first running number.
-        modulo: after how many numbers it begins again; 0: never.
+        modulo: the count of numbers after which it begins again; 0: never.
         count: end after so many answers, whatever time that takes; 0: after the time.
         limit_s: end then, even without `count` answers; 0: never.
         locations: a file to be, of the locations of what is created.
@@ -69,7 +69,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run found; `fault` says why the figures mean nothing, or is empty."""
+    """The figures of one run; `fault` says why they mean nothing, or is empty."""
 
     rate_hz: float = 0.0
     p50_us: float = 0.0

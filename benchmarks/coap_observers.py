@@ -20,7 +20,7 @@ _LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one run found; `fault` says why there is no figure, or is empty."""
+    """The figures of one run; `fault` says why there are none, or is empty."""
 
     p50_us: float = 0.0
     max_us: float = 0.0

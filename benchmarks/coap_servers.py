@@ -68,8 +68,8 @@ class Watched:
     """A resource that can be observed, and how it is changed.
 
     Attributes:
-        uri: what is observed.
-        change_uri: where the change goes; a # in it is its number.
+        uri: of the resource that is observed.
+        change_uri: of the request that changes it; a # in it is the number of the change.
         method: of the change.
         payload: of the change, with a # as well.
 
@@ -92,7 +92,7 @@ class Served:
         pid: of its process.
         sensor: the path of a sensor's value.
         big: the path of a representation of 4 KiB, and its length; None if it has none.
-        watched: what can be observed; None if nothing is measured.
+        watched: the resource that can be observed; None if nothing is measured.
 
     """
 
@@ -109,7 +109,7 @@ class Served:
         return float(psutil.Process(self.pid).memory_info().rss) / (1 << 20)
 
     def threads(self) -> int:
-        """How many it has."""
+        """Return the number of its threads."""
         return int(psutil.Process(self.pid).num_threads())
 
 
@@ -133,10 +133,10 @@ def ours(
 
     Args:
         name: as it is shown.
-        build: which.
+        build: the build that runs.
         more: sections of the configuration.
         coap: further keys of ``[coap]``.
-        fills: see above.
+        fills: true for that registration.
 
     """
 

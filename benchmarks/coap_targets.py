@@ -1,4 +1,4 @@
-"""What CoAP and the Resource Directory are to reach, and whether they do."""
+"""The targets of CoAP and the Resource Directory, and whether figures meet them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Target:
     bound: float
 
     def is_of(self, case: str) -> bool:
-        """Whether the case has it."""
+        """Return whether it is a target of a case."""
         return all(word in case for word in self.words)
 
     def verdict(self, ours: float, peer: float = 1.0) -> str:

@@ -1,4 +1,4 @@
-"""What every benchmark gives back: our figure beside a peer's, as text and as JSON.
+"""The result of every benchmark: our figure beside a peer's, as text and as JSON.
 
 The JSON is a list of objects with the keys ``case``, ``ours``, ``peer``, ``peer_name``,
 ``unit``, ``ratio`` (always ours / peer) and ``better`` (``higher`` or ``lower``). A case without

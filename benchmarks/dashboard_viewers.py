@@ -1,4 +1,4 @@
-"""How long answers of the dashboard take while many look at it, and what they cost the server.
+"""Times of the dashboard's answers while many look at it, and what they cost the server.
 
     python tests/synthetic_tables.py DIR --gateways 1000 --days 365 --sensors 50 --every-s 600
     python -m benchmarks.dashboard_viewers --tables DIR --viewers 50
@@ -70,7 +70,7 @@ class Viewers:
     async def year(
         self, session: aiohttp.ClientSession, sensors: dict[str, Any], at: int, points: int
     ) -> None:
-        """See all that there is of a sensor."""
+        """Ask for all that there is of a sensor."""
         await self.ask(
             session,
             "sensor",

@@ -25,13 +25,13 @@ NEVER: Final[Mark] = (0, 0)
 
 @dataclass(slots=True)
 class Copy:
-    """What one directory has.
+    """The copy of one directory's links.
 
     Attributes:
-        mark: of what time.
+        mark: its epoch and version.
         links: in RFC 6690 form by endpoint, as the origin tells them.
         gone: endpoints that the last change took away.
-        came: what it brought.
+        came: links that the last change brought, by endpoint.
         base: the version before it; 0 if it is not known.
 
     """
@@ -43,7 +43,7 @@ class Copy:
     base: int = 0
 
     def entry(self, origin: str, known: Mark) -> list[Any]:
-        """What a receiver is sent that has an earlier one, or none."""
+        """Return the change since `known`, or all links where a change would not do."""
         epoch, version = self.mark
         if self.base and known == (epoch, self.base):
             return [origin, epoch, self.base, version, self.gone, self.came]
@@ -58,16 +58,16 @@ class Copies:
         self._read: dict[str, list[WebLink]] = {}
 
     def mark(self, origin: str) -> Mark:
-        """Of what time the copy is; `NEVER` if there is none."""
+        """Return the mark of an origin's copy; `NEVER` if there is none."""
         copy = self._of.get(origin)
         return NEVER if copy is None else copy.mark
 
     def entry(self, origin: str, known: Mark) -> list[Any]:
-        """See `Copy.entry`."""
+        """Return the entry of an origin's copy, as `Copy.entry` does."""
         return self._of[origin].entry(origin, known)
 
     def origins(self) -> list[str]:
-        """Of whom there is one."""
+        """Return the origins of which there is a copy."""
         return list(self._of)
 
     def tell(self, origin: str, epoch: int, links: dict[str, str]) -> bool:
@@ -127,14 +127,14 @@ class Copies:
 
 @dataclass(slots=True)
 class Feed:
-    """What one keeper is to be sent.
+    """The digests that one keeper has, and those that it is still to be sent.
 
     Attributes:
         epoch: of the keeper's life.
-        known: what it has said to have, by origin; None before it was asked.
+        known: marks that it has said to have, by origin; None before it was asked.
         pending: origins of which it lacks something.
         is_asked: an answer of it is waited for.
-        not_before: when it may be asked again, seconds.
+        not_before: the time from which on it may be asked again, seconds.
 
     """
 

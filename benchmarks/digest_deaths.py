@@ -1,4 +1,4 @@
-"""What look-ups tell after a head has died, and for how long it is not the truth."""
+"""Look-ups after the death of a head: what they tell, and for how long it is not the truth."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class _Look:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What was told after a head had died; seconds are from its death.
+    """The answers of look-ups after a head had died; seconds are from its death.
 
     Attributes:
         what: it headed: a group, a domain, all.
         missing: links of living gateways that the worst look-up lacked.
-        missing_until_s: when the last such look-up began; 0 if there was none.
+        missing_until_s: the beginning of the last such look-up; 0 if there was none.
         of_the_dead: links of the dead one that the worst look-up told as if it were there.
-        dead_until_s: when the last such look-up began.
-        slowest_s: how long the slowest took.
+        dead_until_s: the beginning of the last such look-up.
+        slowest_s: the time that the slowest took.
         answered: look-ups that were answered.
 
     """

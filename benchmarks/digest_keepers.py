@@ -1,4 +1,4 @@
-"""Who keeps the digests of whose directory: the head and the substitute of each scope.
+"""The keepers of each directory's digest: the head and the substitute of each scope.
 
 They follow from the hierarchy that runs in production. A group's keepers are its head and who would
 head it without that one; so are a domain's and the fleet's.
@@ -61,7 +61,7 @@ class Keepers:
         return [self.of_scope.get(scope, ()) for scope in scopes_of(place)]
 
     def fed_by(self, gateway_id: str, origin: MemberRecord) -> set[str]:
-        """Whom a gateway passes the digest of another one on to, or its own.
+        """Return those that a gateway passes the digest of another one on to, or its own.
 
         The origin tells the keepers of its narrowest scope; the head of a scope those of the next.
         Nobody is told twice.
@@ -79,7 +79,7 @@ class Keepers:
 
 
 def _next_to(head: str, scope: Iterable[MemberRecord], hierarchy: Hierarchy) -> tuple[str, ...]:
-    """Who heads a scope without its head: the one for whom nobody else of it comes first."""
+    """Return the next head of a scope: the one for whom nobody else of it comes first."""
     of_scope = {record.id for record in scope}
     for one in sorted(of_scope - {head}):
         if hierarchy.parents[one] == head:

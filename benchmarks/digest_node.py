@@ -42,20 +42,19 @@ class _Noted(DirectoryDigest):
     """Notes any change of the directory, also what goes; records carry nothing of it."""
 
     def changed(self, before: Registration | None, after: Registration | None) -> None:
-        """See `DirectoryDigest`."""
+        """Note that there is news."""
         self.is_news = True
 
     def take(self, registrations: Iterable[Registration]) -> bytes:
-        """See `DirectoryDigest`."""
+        """Forget the news; return an empty digest, since records carry none."""
         self.is_news = False
         return b""
 
 
 class DigestNode(DirectoryNode):
-    """See `DirectoryNode`; its digests go up, and it asks heads."""
+    """A `DirectoryNode` whose digests go up, and which asks heads."""
 
     def begin(self, gateway: HeadedGateway) -> None:
-        """See `DirectoryNode`."""
         self._digest = _Noted()
         self.copies = Copies()
         self._feeds: dict[str, Feed] = {}
@@ -77,7 +76,7 @@ class DigestNode(DirectoryNode):
         self._set_timer()
 
     def moved(self) -> None:
-        """See `Tenant`."""
+        """Send again as `DirectoryNode` does, and note since when members are suspected."""
         super().moved()
         suspects = self.members.suspects
         self._since = {one: self._since.get(one, self.gateway.now) for one in suspects}
@@ -196,7 +195,7 @@ class DigestNode(DirectoryNode):
     # -- what keepers answer ---------------------------------------------------------------------
 
     def execute(self, request: ResourceRequest) -> ResourceResponse:
-        """See `DirectoryNode`."""
+        """Answer for the digests that this gateway keeps; do all else as `DirectoryNode` does."""
         if request.path == MARKS:
             marks = msgpack.unpackb(request.payload)
             lacks = [one for one, *mark in marks if self.copies.mark(one) < tuple(mark)]
@@ -236,7 +235,7 @@ class DigestNode(DirectoryNode):
     def look_up(
         self, parameters: list[str], told: Callable[[str], None], host: Hashable = ""
     ) -> bool:
-        """See `DirectoryNode`."""
+        """Ask the nearest keeper; return whether the look-up goes beyond the own directory."""
         query = ScopedQuery.parse(parameters)
         if query is None:
             return False
@@ -244,7 +243,7 @@ class DigestNode(DirectoryNode):
         return True
 
     def _order(self, query: ScopedQuery) -> list[str]:
-        """Whom to ask: this one if it keeps enough, else heads before substitutes, narrow first."""
+        """List the keepers to ask: itself first, then narrow scopes, heads before substitutes."""
         place = self.record.place
         levels = self.keepers().above(place)
         if query.scope is LookUpScope.ALL:

@@ -56,7 +56,7 @@ class DigestWorld(DirectoryWorld):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is measured.
+    """The amount of work that is measured.
 
     Attributes:
         changes: registrations that come, and go.
@@ -76,7 +76,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What something cost.
+    """The cost of some work.
 
     Attributes:
         messages: over links, each counted on each link.
@@ -98,18 +98,18 @@ class Figures:
 
     Attributes:
         way: `ASKED` or `DIGESTS`.
-        gateways: how many.
+        gateways: their number.
         start: until all is told that there is in the beginning.
         coming: one registration that is new.
         going: one that is removed.
         look_ups: one, by kind, in the mean.
-        named: what each look-up found: endpoints and their gateways.
+        named: the endpoints that each look-up found, and their gateways.
         mix: all of the mix.
-        mixed_s: how long that took.
+        mixed_s: virtual seconds of the mix.
         characters: of digests at the gateway with most of them, of others than itself.
         memory: bytes of these there.
         deaths: of heads.
-        wrong: what was wrong after peace.
+        wrong: faults that were there after peace.
 
     """
 
@@ -158,7 +158,7 @@ class _Work:
         return self._chance.sample(names, min(most, len(names)))
 
     def spent(self, do: Callable[[], object], parts: int = 1) -> Spent:
-        """What doing something costs, each part of it in the mean."""
+        """Do something; return its cost, in the mean of its parts."""
         world = self.world
         messages, octets, began_s = world.messages.total(), world.octets.total(), world.now
         load = Counter(world.load)
@@ -294,7 +294,7 @@ class _Work:
         return found
 
     def peace(self) -> list[str]:
-        """What is wrong when nothing has happened for a while."""
+        """Let nothing happen for a while; return what is wrong then."""
         self.world.fleet.run(PEACE_S)
         self.world.violations.clear()  # of the storm: what is told late is measured, not forbidden
         return [str(one) for one in self.world.after_peace()]

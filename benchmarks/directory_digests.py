@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def wrong(figures: Sequence[Figures]) -> Iterator[str]:
-    """What should not be in runs, which come in pairs of the two ways."""
+    """Find what should not be in runs, which come in pairs of the two ways."""
     for one in figures:
         yield from (f"{one.way}, {one.gateways}: {what}" for what in one.wrong)
     for asked, digests in _pairs(figures):
@@ -59,7 +59,7 @@ def wrong(figures: Sequence[Figures]) -> Iterator[str]:
 
 
 def hour(one: Figures, per_change: float, of: Callable[[Spent], float]) -> float:
-    """What an hour costs by the unit costs, one change at each gateway in it.
+    """Return the cost of an hour by the unit costs, one change at each gateway in it.
 
     Args:
         one: of a fleet.
@@ -72,7 +72,7 @@ def hour(one: Figures, per_change: float, of: Callable[[Spent], float]) -> float
 
 
 def crossing(asked: Figures, digests: Figures, of: Callable[[Spent], float]) -> float:
-    """From how many look-ups for each change on digests cost less: infinity, if never."""
+    """Return the look-ups for each change from which on digests cost less: infinity, if never."""
     changes = hour(digests, 0.0, of) - hour(asked, 0.0, of)
     gained = asked.gateways * (_mixed(asked, of) - _mixed(digests, of))
     if gained <= 0:

@@ -41,7 +41,7 @@ client_ca_file = "{authority}"
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What clients come with."""
+    """The proof of identity that clients come with."""
 
     name: str
     arguments: Sequence[str]
@@ -89,7 +89,7 @@ def requests(
 def memory(
     program: Path, proofs: Sequence[Proof], servers: Sequence[Served]
 ) -> Iterator[CaseResult]:
-    """What each of many sessions takes, beside those with the proofs before it."""
+    """Measure what each of many sessions takes, beside those with the proofs before it."""
     figures: dict[str, dict[str, float]] = {proof.name: {} for proof in proofs}
     faults: dict[str, dict[str, str]] = {proof.name: {} for proof in proofs}
     for server in servers:

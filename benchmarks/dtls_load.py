@@ -26,7 +26,7 @@ _LIMIT_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Shaken:
-    """What one run found, and what the server took of a core for each handshake."""
+    """The figures of one run, and the server's processor time for each handshake."""
 
     run: Run
     server_cpu_us: float

@@ -1,4 +1,4 @@
-"""How long it takes from nothing to the first reading, and to three gateways in TLS.
+"""The time from nothing to the first reading, and to three gateways in TLS.
 
 python -m benchmarks.first_hour
 
@@ -36,12 +36,12 @@ class FailedError(Exception):
 
 @dataclass
 class Account:
-    """What one way through the page cost.
+    """The cost of one way through the page.
 
     Attributes:
-        title: where it leads.
-        commands: how many lines are typed.
-        choices: what the reader has to make up: names, for instance.
+        title: its goal, in words.
+        commands: the number of lines that are typed.
+        choices: the number of things that the reader has to make up: names, for instance.
         steps_s: seconds by step.
 
     """

@@ -36,12 +36,12 @@ _SCOPES: Final = ("own", "group", "domain", "all")
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """How much is measured.
+    """The amount of work that is measured.
 
     Attributes:
         bundles: of each gateway.
         devices: that register at one gateway.
-        rest_s: for how long gateways are watched while nobody asks.
+        rest_s: seconds for which gateways are watched while nobody asks.
 
     """
 
@@ -61,7 +61,7 @@ class FleetMeasurement:
     """All cases.
 
     Args:
-        plan: how much.
+        plan: the amount of work.
         gateways: those of the tree.
         show: prints a line that is no comparison.
 
@@ -287,14 +287,14 @@ def _come(device: Device) -> None:
 
 
 def is_in(scope: str, asked: Spot, other: Spot) -> bool:
-    """Whether a gateway's directory is in a scope (group, domain or all) of another one's."""
+    """Return whether a directory is in a scope (group, domain or all) of another gateway's."""
     if scope == "group":
         return (asked.domain, asked.group) == (other.domain, other.group)
     return scope == "all" or asked.domain == other.domain
 
 
 def check_found(what: str, wanted: set[Resource], links: Sequence[Resource]) -> None:
-    """See that a look-up found what it should, each once, and no more.
+    """Check that a look-up found what it should, each once, and no more.
 
     Raises:
         NoAnswerError: it did not.

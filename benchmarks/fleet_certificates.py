@@ -14,7 +14,7 @@ class FleetCertificates:
 
     Args:
         folder: for the files; who names one that is in use adds to that fleet.
-        gateway_ids: who gets one.
+        gateway_ids: those that get one.
 
     Raises:
         AuthorityError: they can't be made.

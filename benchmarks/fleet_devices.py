@@ -33,7 +33,7 @@ class RefusedError(NoAnswerError):
 
 
 class Asker:
-    """Who asks one gateway, one request at a time or many.
+    """A client that asks one gateway, one request at a time or many.
 
     Args:
         port: of the gateway on loopback.
@@ -160,7 +160,7 @@ class Device(Asker):
         context: identity and key; None for plain CoAP.
 
     Attributes:
-        location: where its registration stands, once it has one.
+        location: the path of its registration, once it has one.
 
     """
 

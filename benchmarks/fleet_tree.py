@@ -54,7 +54,7 @@ anonymous = true
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where a gateway is: its parent's number, its domain and its group."""
+    """The place of a gateway: its parent's number, its domain and its group."""
 
     parent: int | None
     domain: str = ""
@@ -78,7 +78,7 @@ TREE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a gateway's process takes."""
+    """The resources that a gateway's process takes."""
 
     cpu_s: float
     rss_mib: float
@@ -91,7 +91,7 @@ class BedGateway:
     Args:
         folder: for its files.
         number: its own, in `TREE`.
-        dials: where its parent takes links.
+        dials: the addresses at which its parent takes links; none for the root.
 
     """
 
@@ -150,14 +150,14 @@ class BedGateway:
         return f"/q/{self.spot.prefix}/{self.id}{path}"
 
     def taken(self) -> Taken:
-        """What it takes now."""
+        """Measure what it takes now."""
         process = psutil.Process(self._process.pid)
         times = process.cpu_times()
         rss_mib = process.memory_info().rss / (1 << 20)
         return Taken(times.user + times.system, rss_mib, process.num_threads())
 
     def status(self, client: QueryClient) -> dict[str, Any]:
-        """What it says of itself."""
+        """Fetch the status that it gives of itself."""
         return dict(json.loads(client.get(self.port, "/status")))
 
     def stop(self) -> None:
@@ -166,7 +166,7 @@ class BedGateway:
 
 
 def identity(number: int) -> str:
-    """What a device calls itself over DTLS."""
+    """Return the identity of a device over DTLS."""
     return f"device-{number}"
 
 

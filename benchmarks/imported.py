@@ -1,4 +1,4 @@
-"""What a serving gateway has imported: by package, by room of ours, and by who asked first.
+"""The imports of a serving gateway: by package, by room of ours, and by who asked first.
 
 python -m benchmarks.imported [--first]
 
@@ -36,7 +36,7 @@ class Imported:
 
     Attributes:
         name: its full one.
-        own_us: what its body took, microseconds, without what it imported.
+        own_us: the time of its body, microseconds, without what it imported.
         asker: of ours, whose import led to it; empty if none did.
 
     """

@@ -73,7 +73,7 @@ _ORIGIN_TIME_US = 1_760_000_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class IngestPlan:
-    """How much is measured: messages, and seconds of following a spool that grows."""
+    """The amount of work: messages, and seconds of following a spool that grows."""
 
     messages: int
     follow_s: float
@@ -90,9 +90,9 @@ def frames(
 
     Args:
         messages: in all, copies not counted.
-        gateways: whose they are.
+        gateways: the number of gateways that send them.
         sensors: of each gateway, which are read in turn.
-        fleet: what the names of its gateways begin with.
+        fleet: the beginning of the names of its gateways.
 
     """
     for number in range(messages // A_BATCH):
@@ -207,7 +207,7 @@ def without_copies(plain: Path, target: Path) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class JobRun:
-    """What the job made of one spool.
+    """The outcome of the job on one spool.
 
     Attributes:
         took_s: until all was in the tables.
@@ -361,7 +361,7 @@ def measure(spark: SparkSession, folder: Path, plan: IngestPlan) -> Iterator[Com
     Args:
         spark: the session.
         folder: with a small spool, `WARM`.
-        plan: how much.
+        plan: the amount of work.
 
     Raises:
         ValueError: the tables do not hold each message once.

@@ -37,7 +37,7 @@ QUICK_EACH = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Whose messages a spool has."""
+    """The fleet whose messages a spool has."""
 
     messages: int
     gateways: int = ingest.GATEWAYS
@@ -50,7 +50,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What the job made of one spool, and with how much memory.
+    """The outcome of the job on one spool, and the memory that it took.
 
     Attributes:
         run: of the job.

@@ -1,4 +1,4 @@
-"""What gateways write to each other for requests and answers, as JSON: for row A9.
+"""The messages of requests and answers between gateways, written as JSON: for row A9.
 
 The same fields as in msgpack, by Python's `json`. Bytes that are text stand there as such, as who
 writes JSON by hand would do, others in base64; an envelope is a line before its message. So JSON is

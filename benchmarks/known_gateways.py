@@ -18,7 +18,7 @@ class StatedGateway(Protocol):
     """One that says how it is."""
 
     def status(self, client: QueryClient) -> dict[str, Any]:
-        """What it says of itself."""
+        """Fetch the status that it gives of itself."""
 
 
 def wait_for_all(gateways: Sequence[StatedGateway], limit_s: float) -> None:

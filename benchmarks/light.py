@@ -1,4 +1,4 @@
-"""How light a gateway is: what a start, a command and an idle gateway take, beside other brokers.
+"""The weight of a gateway: what a start, a command and an idle one take, beside other brokers.
 
 python -m benchmarks.light [--quick] [--beside NAME=PYTHON ...]
 
@@ -60,7 +60,7 @@ class Memory:
 
     Attributes:
         all_mib: with what it shares.
-        anonymous_mib: what no file is behind: its own data.
+        anonymous_mib: memory that no file is behind: its own data.
 
     """
 
@@ -73,14 +73,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What one broker takes.
+    """The resources that one broker takes.
 
     Attributes:
         name: its.
         start_s: processor time of a start, seconds; the median.
         idle: its memory when nobody is connected.
         with_clients: its memory with `CLIENTS` idle clients.
-        threads: when nobody is connected.
+        threads: their number when nobody is connected.
         modules: that it has imported when it serves; None for a peer.
 
     """
@@ -123,11 +123,11 @@ class Process:
         )
 
     def threads(self) -> int:
-        """How many it has."""
+        """Return the number of its threads."""
         return len(self._tasks())
 
     def memory(self) -> Memory:
-        """What it takes when it has come to rest."""
+        """Wait until it has come to rest; return the memory that it takes then."""
         before = self._memory()
         for _ in range(REST_S):
             time.sleep(1.0)
@@ -186,9 +186,9 @@ def started(
     """Run a broker; give the process and its processor time when it was ready.
 
     Args:
-        broker: which.
+        broker: the one to run.
         folder: an empty one.
-        is_ours: whether it says READY=1 to a service manager.
+        is_ours: true if it says READY=1 to a service manager.
         before: arguments of the interpreter, put in front of its own.
 
     Raises:

@@ -39,7 +39,7 @@ class Programs:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of the generator found.
+    """The figures of one run of the generator.
 
     `rate_hz` is messages delivered to subscribers in a second, after the warm-up.
     `generator_cpu` is the generator's share of one core meanwhile. `latencies_us` are from

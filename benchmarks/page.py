@@ -1,4 +1,4 @@
-"""What a gateway's page costs it, and how long its answers take on a gateway that is full.
+"""The cost of a gateway's page, and the times of its answers on a gateway that is full.
 
     python -m benchmarks.page --sensors 500 --clients 200 --topics 10000 --devices 200
 
@@ -51,7 +51,7 @@ POSTED: Final[tuple[tuple[str, Any], ...]] = (
     ("configuration/checks", CHECKED),
     ("sensor-trials", TRIED),
 )
-"""What a form asks before anything is saved."""
+"""The requests of a form before anything is saved."""
 POLICY: Final = """version = 1
 [principals]
 "console:bench" = ["admin"]
@@ -61,7 +61,7 @@ POLICY: Final = """version = 1
 
 
 class Address(NamedTuple):
-    """Where a gateway is reached.
+    """The addresses of a gateway.
 
     Attributes:
         page: the root of its page's API.
@@ -78,9 +78,9 @@ class Measured:
 
     Args:
         folder: for its files.
-        sensors: how many switches it has.
-        devices: how many have a pre-shared key.
-        web: whether it has a page.
+        sensors: the number of its switches.
+        devices: the number of devices that have a pre-shared key.
+        web: true if it has a page.
 
     """
 
@@ -177,7 +177,7 @@ class Way(NamedTuple):
     """A way of looking at a gateway's pages.
 
     Attributes:
-        pages: what is asked at once, step by step, and then from the beginning.
+        pages: the paths that are asked at once, step by step, and then from the beginning.
         pause_s: after each step.
 
     """
@@ -204,9 +204,9 @@ async def view(gateway: Address, what: str, lap: int, looks: Event) -> None:
     """Log in, say so by `looks`, and look until the process is ended.
 
     Args:
-        gateway: whose pages.
+        gateway: the one that has the pages.
         what: the way of looking.
-        lap: how many rounds were before this one, which goes on where they ended.
+        lap: the number of rounds before this one, which goes on where they ended.
         looks: is set once it looks.
 
     """

@@ -36,7 +36,7 @@ _CHANGES = 5
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """How much is measured."""
+    """The amount of work that is measured."""
 
     requests: int
     commands: int
@@ -50,7 +50,7 @@ QUICK = QueryPlan(500, 10, 5, (1, 100))
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What half of the requests, and all but one in a hundred, took at most."""
+    """The 50th and the 99th percentile of times."""
 
     p50: float
     p99: float
@@ -71,7 +71,7 @@ class QueryMeasurement:
     """All cases on running gateways.
 
     Args:
-        plan: how much.
+        plan: the amount of work.
         gateways: that run.
 
     """

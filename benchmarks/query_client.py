@@ -84,7 +84,7 @@ class QueryClient:
         return self._answer(token)
 
     def times_us(self, port: int, path: str, count: int, accept: int | None = None) -> list[float]:
-        """How long so many requests took, one after the other.
+        """Ask so many times, one after the other; return the time of each.
 
         Raises:
             NoAnswerError: one was not answered.

@@ -55,7 +55,7 @@ name = "valve"
 
 @dataclass(frozen=True, slots=True)
 class GatewayKind:
-    """Which program runs as a gateway, and with what.
+    """The program that runs as a gateway, and its sensors.
 
     Attributes:
         module: with the arguments of ``hedgerow``.
@@ -76,7 +76,7 @@ class QueryGateway:
     Args:
         folder: for its files.
         number: its own.
-        neighbours: whom it dials.
+        neighbours: the addresses that it dials.
         kind: of it.
 
     """
@@ -100,11 +100,11 @@ class QueryGateway:
         self.links_at, self.port = self._listeners()
 
     def status(self, client: QueryClient) -> dict[str, Any]:
-        """What it says of itself."""
+        """Fetch the status that it gives of itself."""
         return dict(json.loads(client.get(self.port, "/status")))
 
     def cpu_s(self) -> float:
-        """How long its threads have run."""
+        """Return the processor time that its threads have taken."""
         tasks = Path(f"/proc/{self._process.pid}/task")
         return sum(int((one / "schedstat").read_text().split()[0]) for one in tasks.iterdir()) / 1e9
 
@@ -132,7 +132,7 @@ def running(
 
     Args:
         folder: for their files.
-        count: how many.
+        count: their number.
         kind: of all of them.
         line: so many stand in a line, the others at the first.
 

@@ -24,12 +24,12 @@ _AFTER_S = 6.0
 def expiry(
     programs: Programs, served: Served, endpoints: int, lifetime_s: int
 ) -> Iterator[CaseResult]:
-    """How long a look-up waits while very many registrations expire within a second or two.
+    """Measure how long a look-up waits while very many registrations expire at about one time.
 
     Args:
         programs: the compiled generator.
         served: an empty directory of ours.
-        endpoints: how many.
+        endpoints: their number.
         lifetime_s: of the first of them; all have to be registered by then.
 
     """

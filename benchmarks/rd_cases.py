@@ -1,4 +1,4 @@
-"""What is measured of resource directories in which so many endpoints are registered."""
+"""The cases of resource directories in which so many endpoints are registered."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOOK_UPS = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many endpoints, how often and how long is measured."""
+    """The number of endpoints, and how often and how long is measured."""
 
     endpoints: int
     rounds: int
@@ -50,7 +50,7 @@ class Directory:
         served: it runs.
         endpoints: so many are registered.
         locations: the file of their locations, a line each.
-        fill: how fast they came there.
+        fill: the run that registered them.
 
     """
 
@@ -93,7 +93,7 @@ class Measurement:
     """The cases of one number of endpoints, round by round over the directories.
 
     Args:
-        plan: how much.
+        plan: the amount of work.
         programs: the compiled generator.
         folder: for files of locations.
 

@@ -57,14 +57,14 @@ _REPEATS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class FormsPlan:
-    """How much is measured: rounds, and requests of each way in one."""
+    """The amount of work: rounds, and requests of each way in one."""
 
     rounds: int
     requests: int
 
     @property
     def per_thousand(self) -> float:
-        """What a round's figure is multiplied by."""
+        """The factor that makes a round's figure that of 1,000 requests."""
         return 1_000 / self.requests
 
 
@@ -92,7 +92,7 @@ class Way:
     sent_bytes: list[float] = field(default_factory=list)
 
     def body(self, client: QueryClient) -> bytes:
-        """What comes of a request.
+        """Make a request; return the body of its answer.
 
         Raises:
             NoAnswerError: nothing.
@@ -143,7 +143,7 @@ def results(
     Args:
         compact: a line that writes msgpack.
         text: one that writes JSON.
-        plan: how much.
+        plan: the amount of work.
 
     Raises:
         NoAnswerError: one was not answered.

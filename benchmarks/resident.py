@@ -1,4 +1,4 @@
-"""What the memory of an idle gateway is: its own data, the allocator's, and each shared object.
+"""The memory of an idle gateway: its own data, the allocator's, and each shared object.
 
 python -m benchmarks.resident [--set NAME=VALUE ...] [PYTHON ...]
 

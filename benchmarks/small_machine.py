@@ -142,7 +142,7 @@ def group(root: Path = _GROUPS) -> Iterator[Group]:
 
 @dataclass(frozen=True, slots=True)
 class Squeezed:
-    """How a broker fared.
+    """The figures of a broker on a small machine.
 
     Attributes:
         name: its.

@@ -38,7 +38,7 @@ _MIN_RUN_S = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How long and how often is measured."""
+    """The cases that are measured, and how long and how often each is."""
 
     hops: Sequence[int]
     payloads: Sequence[int]
@@ -58,10 +58,10 @@ class Benchmark:
     """Measures the chains that run, case by case.
 
     Args:
-        plan: what, how long and how often.
+        plan: the cases, and how long and how often each is measured.
         programs: the compiled generator and null broker.
-        null_port: where the null broker listens.
-        started_s: when the plan's limit began, on the monotonic clock.
+        null_port: port of the null broker.
+        started_s: the moment at which the plan's limit began, on the monotonic clock.
 
     """
 

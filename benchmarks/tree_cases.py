@@ -29,7 +29,7 @@ class ChainLoad(Load):
 
 
 def rate_loads(hops: int) -> list[ChainLoad]:
-    """What is measured in messages/s over so many hops."""
+    """Return the loads that are measured in messages/s over so many hops."""
     return [
         ChainLoad(1, 1, qos, payload_bytes, window, hops=hops)
         for payload_bytes, window in WINDOWS.items()

@@ -31,12 +31,12 @@ Link = Callable[[Broker, int], Broker]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a chain is made of.
+    """A kind of chain: its members, and how they are linked.
 
     Attributes:
         broker: one of its members.
-        link: see `Link`.
-        speaks_mqtt: whether its ends take MQTT clients.
+        link: gives a member that is linked to the one before it.
+        speaks_mqtt: true if its ends take MQTT clients.
 
     """
 
@@ -60,12 +60,12 @@ class Chain:
 
     @property
     def publish_port(self) -> int:
-        """Where the publisher connects."""
+        """The port that the publisher connects to."""
         return self.brokers[0].port
 
     @property
     def subscribe_port(self) -> int:
-        """Where the subscriber connects."""
+        """The port that the subscriber connects to."""
         return self.brokers[-1].port
 
     def cpu_s(self) -> float:
@@ -114,7 +114,7 @@ def gateways(
 
     """
     link_ports: dict[int, int] = {}
-    """Where a gateway takes links, by where it takes clients."""
+    """The port at which a gateway takes links, by the one at which it takes clients."""
 
     def member(name: str, before: Sequence[int] = ()) -> Broker:
         def tables(folder: Path, port: int) -> dict[str, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What a message costs the disk: `python -m benchmarks.wear STATE_DIR`.
+"""The cost of a message on disk: `python -m benchmarks.wear STATE_DIR`.
 
 Starts a gateway on the folder, publishes messages of 79 bytes at QoS 1, alone (each waits for the
 last one's acknowledgement) and 100 at a time, and prints bytes per message: handed to the kernel

@@ -27,14 +27,8 @@ from typing import Any, Final, NoReturn
 
 from cloud_ingest.senml_cbor import is_cbor_pack, senml_records
 from record_formats import record
-from record_formats.record import (
-    MAX_NAME_LENGTH,
-    MAX_UNIT_LENGTH,
-    Quality,
-    RecordError,
-    Value,
-    closest,
-)
+from record_formats.record import MAX_NAME_LENGTH, MAX_UNIT_LENGTH, RecordError, closest
+from record_formats.value import Quality, Value
 
 MAX_TEXT_BYTES = 64 * 1024
 """Longer text is refused unread: no sensor writes it, and reading it costs memory."""

@@ -51,7 +51,7 @@ def _certificates(section: str, when: str) -> dict[str, Any]:
 
 
 REQUIRED = ("gateway.id", "gateway.domain", "gateway.group")
-"""What every gateway of an inventory has to be given, though the configuration may leave it out."""
+"""Keys that every gateway of an inventory is given, though the configuration may leave them out."""
 OWN: Mapping[str, Any] = {
     "gateway.state_dir": "/var/lib/hedgerow",
     # Beside the configuration the file that is checked before it takes its place would find none.

@@ -57,6 +57,16 @@ def unusable_key(key: PrivateKeyTypes) -> str:
     return f"a key for {kind}; over DTLS it must be for ECDSA on P-256"
 
 
+def new_context() -> SSL.Context:
+    """Return a server's context of pyOpenSSL, which knows certificates, that has none yet."""
+    return SSL.Context(SSL.DTLS_SERVER_METHOD)
+
+
+def unwrapped(context: SSL.Context) -> Any:
+    """Return OpenSSL's own context (``SSL_CTX *``): pyOpenSSL has no calls for all that it can."""
+    return context._context
+
+
 @dataclass(frozen=True, slots=True)
 class ServerCertificates:
     """The certificate of a server, and the rules by which it accepts those of clients.
@@ -115,7 +125,7 @@ class ServerCertificates:
         if self.revoked:
             store.set_flags(crypto.X509StoreFlags.CRL_CHECK)
         # pyOpenSSL has no call for this one.
-        taken = _lib.SSL_CTX_set1_sigalgs_list(context._context, _SIGNATURES)
+        taken = _lib.SSL_CTX_set1_sigalgs_list(unwrapped(context), _SIGNATURES)
         assert taken == 1
 
         judge = _Judge(self)
@@ -134,7 +144,7 @@ class ServerCertificates:
         # pyOpenSSL's own asks for an object of its own for each connection.
         called = _ffi.callback("int (*)(int, X509_STORE_CTX *)", verify)
         required = SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT
-        _lib.SSL_CTX_set_verify(context._context, required, called)
+        _lib.SSL_CTX_set_verify(unwrapped(context), required, called)
         return called
 
     def identity(self, der: bytes) -> PeerIdentity:

@@ -1,8 +1,9 @@
 """State that all sessions of one role share: the crypto library's context and the keys.
 
 pyOpenSSL has no call for pre-shared keys, but the binding below it, the one of `cryptography`,
-has OpenSSL's own. New keys mean a new context: sessions keep the one they began with. A server's
-takes both kinds of credentials; which of them it is, the cipher suite says that was agreed on.
+has OpenSSL's own: so pyOpenSSL, and with it X.509, is loaded where certificates are shown alone.
+New keys mean a new context: sessions keep the one they began with. A server's takes both kinds of
+credentials; which of them it is, the cipher suite says that was agreed on.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
-from OpenSSL import SSL
 
 from dtls import resumption
-from dtls.errors import IdentityError
+from dtls.errors import IdentityError, OpenSslError
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from dtls.openssl_connection import OpenSslConnection
+from dtls.openssl_forms import fault
 
 if TYPE_CHECKING:
     from dtls.certificates import ServerCertificates
@@ -42,33 +43,41 @@ class Context:
 
     Attributes:
         is_server: the role.
-        ssl_context: pyOpenSSL's, of OpenSSL's `SSL_CTX`.
+        ssl_context: OpenSSL's (``SSL_CTX *``).
         offered: the PSK identity whose key the handshake step under way has asked for; empty if
             it asked for none. A step is one synchronous call, so one list serves all sessions.
         refusals: why the step under way does not take what the peer has shown; as `offered`.
 
     Args:
-        method: OpenSSL's.
-        is_server: the role.
+        ssl_context: OpenSSL's (``SSL_CTX *``), which nobody has used yet.
         suites: what is agreed to, best first.
+        is_server: the role.
+
+    Raises:
+        OpenSslError: OpenSSL has none of the suites, or not this version of DTLS.
 
     """
 
-    def __init__(self, method: int, suites: Sequence[str], *, is_server: bool) -> None:
+    def __init__(self, ssl_context: Any, suites: Sequence[str], *, is_server: bool) -> None:
         self.is_server = is_server
         self.offered: list[bytes] = []
         self.refusals: list[str] = []
-        self.ssl_context = SSL.Context(method)
-        self.ssl_context.set_min_proto_version(_DTLS_1_2)
-        self.ssl_context.set_max_proto_version(_DTLS_1_2)
-        self.ssl_context.set_options(
-            SSL.OP_NO_QUERY_MTU  # there is no socket to ask
-            | SSL.OP_CIPHER_SERVER_PREFERENCE
-            | int(_lib.SSL_OP_NO_RENEGOTIATION)
-        )
-        self.ssl_context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+        self.ssl_context = ssl_context
         # OpenSSL counts suites with a tag of 8 bytes as weak; CoAP makes one of them mandatory.
-        self.ssl_context.set_cipher_list(f"{':'.join(suites)}:@SECLEVEL=0".encode())
+        taken = f"{':'.join(suites)}:@SECLEVEL=0".encode()
+        if not (
+            _lib.SSL_CTX_set_min_proto_version(ssl_context, _DTLS_1_2)
+            and _lib.SSL_CTX_set_max_proto_version(ssl_context, _DTLS_1_2)
+            and _lib.SSL_CTX_set_cipher_list(ssl_context, taken)
+        ):
+            raise OpenSslError(fault())
+        _lib.SSL_CTX_set_options(
+            ssl_context,
+            _lib.SSL_OP_NO_QUERY_MTU  # there is no socket to ask
+            | _lib.SSL_OP_CIPHER_SERVER_PREFERENCE
+            | _lib.SSL_OP_NO_RENEGOTIATION,
+        )
+        _lib.SSL_CTX_set_session_cache_mode(ssl_context, _lib.SSL_SESS_CACHE_OFF)
 
     def identity_of(self, _connection: OpenSslConnection, offered: bytes) -> PeerIdentity:
         """Return who the peer of a complete handshake is.
@@ -98,13 +107,17 @@ class ServerContext(Context):
         certificates: ServerCertificates | None = None,
     ) -> None:
         # A client that has both shows its key: it costs either side less.
-        suites = PSK_SUITES if certificates is None else (*PSK_SUITES, *certificates.suites)
-        super().__init__(SSL.DTLS_SERVER_METHOD, suites, is_server=True)
+        if certificates is None:
+            super().__init__(_made(_lib.DTLS_server_method()), PSK_SUITES, is_server=True)
+        else:
+            from dtls.certificates import new_context, unwrapped  # noqa: PLC0415  # only where there are some
+
+            shown, suites = new_context(), (*PSK_SUITES, *certificates.suites)
+            super().__init__(unwrapped(shown), suites, is_server=True)
+            self._verify = certificates.install(shown, self.refusals.append)
         self._certificates = certificates
         offered, refusals = self.offered, self.refusals
         resumption.allow(self.ssl_context)
-        if certificates is not None:
-            self._verify = certificates.install(self.ssl_context, refusals.append)
 
         def psk(_ssl: object, c_identity: object, c_key: object, key_bytes_max: int) -> int:
             identity = bytes(_ffi.string(c_identity))
@@ -120,16 +133,13 @@ class ServerContext(Context):
         self._psk = _ffi.callback(
             "unsigned int(SSL *, const char *, unsigned char *, unsigned int)", psk
         )
-        _lib.SSL_CTX_set_psk_server_callback(
-            self.ssl_context._context,  # pyOpenSSL has no other way to the context it wraps
-            self._psk,
-        )
+        _lib.SSL_CTX_set_psk_server_callback(self.ssl_context, self._psk)
         # OpenSSL takes a ClientHello that carries a cookie, and so number 1, only if it is
         # asked to check the cookie. The endpoint has checked it before any session exists.
         self._cookie = _ffi.callback(
             "int (*)(SSL *, unsigned char *, unsigned int)", lambda _ssl, _cookie, _bytes: 1
         )
-        _lib.SSL_CTX_set_cookie_verify_cb(self.ssl_context._context, self._cookie)
+        _lib.SSL_CTX_set_cookie_verify_cb(self.ssl_context, self._cookie)
 
     def identity_of(self, connection: OpenSslConnection, offered: bytes) -> PeerIdentity:
         """Return the peer's identity; a resumed session holds the one that it began with."""
@@ -155,7 +165,7 @@ class ClientContext(Context):
     """
 
     def __init__(self, identity: str, key: bytes) -> None:
-        super().__init__(SSL.DTLS_CLIENT_METHOD, PSK_SUITES, is_server=False)
+        super().__init__(_made(_lib.DTLS_client_method()), PSK_SUITES, is_server=False)
         name = identity.encode()
         if not 0 < len(name) <= _IDENTITY_BYTES_MAX or b"\0" in name:
             raise ValueError(f"PSK identity: {identity[:40]!r}")
@@ -179,12 +189,22 @@ class ClientContext(Context):
             " unsigned char *, unsigned int)",
             psk,
         )
-        _lib.SSL_CTX_set_psk_client_callback(
-            self.ssl_context._context,  # pyOpenSSL has no other way to the context it wraps
-            self._psk,
-        )
+        _lib.SSL_CTX_set_psk_client_callback(self.ssl_context, self._psk)
 
 
 def psk_peer(identity: bytes) -> PeerIdentity:
     """The peer that has the key of an identity, as that came from the wire."""
     return PeerIdentity(Proof.PSK, identity.decode("utf-8", "backslashreplace"))
+
+
+def _made(method: Any) -> Any:
+    """Make OpenSSL's context for a method (``SSL_METHOD *``).
+
+    Raises:
+        OpenSslError: there is no memory for it.
+
+    """
+    made = _lib.SSL_CTX_new(method)
+    if made == _ffi.NULL:
+        raise OpenSslError(fault())
+    return _ffi.gc(made, _lib.SSL_CTX_free)

@@ -10,10 +10,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from cryptography.hazmat.bindings.openssl.binding import Binding
-from OpenSSL import SSL
 
 from dtls.errors import OpenSslError, PeerClosedError
-from dtls.openssl_forms import certificate_der, session_der
+from dtls.openssl_forms import certificate_der, fault, session_der
 
 _lib: Final[Any] = Binding().lib
 _ffi: Final[Any] = Binding().ffi
@@ -35,7 +34,7 @@ class OpenSslConnection:
     """Steps of one association. Each raises `OpenSslError` where OpenSSL sees no way on.
 
     Args:
-        context: role and keys; it has to live as long.
+        context: OpenSSL's, with role and keys (``SSL_CTX *``); it has to live as long.
         mtu_bytes: of the datagrams that it makes.
         is_server: the role.
 
@@ -43,10 +42,10 @@ class OpenSslConnection:
 
     __slots__ = ("_incoming", "_outgoing", "_ssl")
 
-    def __init__(self, context: SSL.Context, mtu_bytes: int, *, is_server: bool) -> None:
-        ssl: Any = _lib.SSL_new(context._context)  # pyOpenSSL has no other way to what it wraps
+    def __init__(self, context: Any, mtu_bytes: int, *, is_server: bool) -> None:
+        ssl: Any = _lib.SSL_new(context)
         if ssl == _NULL:
-            raise OpenSslError(_fault())
+            raise OpenSslError(fault())
         self._ssl: Any = _ffi.gc(ssl, _lib.SSL_free)
         # Both are freed with it.
         self._incoming: Any = _lib.BIO_new(_lib.BIO_s_mem())
@@ -156,14 +155,5 @@ class OpenSslConnection:
         if error == _ZERO_RETURN:
             raise PeerClosedError
         if error not in (_WANT_READ, _NONE):
-            raise OpenSslError(_fault())
+            raise OpenSslError(fault())
         return False
-
-
-def _fault() -> str:
-    """OpenSSL's word for what went wrong; its queue, which this empties, has the deepest last."""
-    code, last = _lib.ERR_get_error(), 0
-    while code:
-        code, last = _lib.ERR_get_error(), code
-    word: Any = _lib.ERR_reason_error_string(last)
-    return bytes(_ffi.string(word)).decode() if word != _NULL else "no reason is given"

@@ -1,4 +1,4 @@
-"""OpenSSL's objects as bytes (DER)."""
+"""OpenSSL's objects as bytes (DER), and its faults as words."""
 
 from __future__ import annotations
 
@@ -34,3 +34,12 @@ def session_der(session: Any) -> bytes:
         return bytes(_ffi.buffer(form[0], size))
     finally:
         _lib.OPENSSL_free(form[0])
+
+
+def fault() -> str:
+    """OpenSSL's word for what went wrong; its queue, which this empties, has the deepest last."""
+    code, last = _lib.ERR_get_error(), 0
+    while code:
+        code, last = _lib.ERR_get_error(), code
+    word: Any = _lib.ERR_reason_error_string(last)
+    return bytes(_ffi.string(word)).decode() if word != _ffi.NULL else "no reason is given"

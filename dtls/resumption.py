@@ -7,21 +7,25 @@ which is how a key or certificate that is gone stays gone.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from OpenSSL import SSL
+from cryptography.hazmat.bindings.openssl.binding import Binding
 
+_lib: Final[Any] = Binding().lib
+
+_NAME: Final = b"hedgerow"
 TICKET_S: Final = 2 * 3600
 """So long a ticket counts."""
 _PSK_IDENTITY: Final = 0xA8
 """Its place in OpenSSL's form of a session: context-specific tag 8, constructed."""
 
 
-def allow(context: SSL.Context) -> None:
-    """Have a server give tickets, and take them."""
-    context.set_timeout(TICKET_S)
+def allow(context: Any) -> None:
+    """Have a server's context (``SSL_CTX *``) give tickets, and take them."""
+    _lib.SSL_CTX_set_timeout(context, TICKET_S)
     # What a certificate has proved counts in contexts of this name alone.
-    context.set_session_id(b"hedgerow")
+    named = _lib.SSL_CTX_set_session_id_context(context, _NAME, len(_NAME))
+    assert named == 1
 
 
 def psk_identity(form: bytes) -> bytes:

@@ -17,27 +17,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from math import isfinite
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from light_dataclasses import dataclass
 from record_formats.later_keys import later_keys
-
-Value = float | str | bool | bytes
-Quality = Literal["good", "uncertain", "bad"]
+from record_formats.value import BAD, GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
 
 VERSION: Final = 2
 """Of the form that is written here."""
-GOOD: Final = "good"
-"""The value is what was measured."""
-UNCERTAIN: Final = "uncertain"
-"""The value may be used with care: out of the sensor's range, an old one, a replacement."""
-BAD: Final = "bad"
-"""The value must not be used, or there is none, for the sensor could not be read."""
-MAX_TAGS: Final = 16
-MAX_TAG_LENGTH: Final = 200
 MAX_NAME_LENGTH: Final = 264
 """Of a sensor, in characters: 200, and the gateway's id with a slash before them."""
 MAX_UNIT_LENGTH: Final = 200

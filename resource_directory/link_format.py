@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import string
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 MAX_BYTES: Final = 1 << 20
@@ -128,6 +128,23 @@ def parse(
         LinkFormatError: not RFC 6690, or over a limit.
 
     """
+    links = links_in(text, max_bytes=max_bytes, max_links=max_links, max_attributes=max_attributes)
+    return list(links)
+
+
+def links_in(
+    text: str | bytes,
+    *,
+    max_bytes: int = MAX_BYTES,
+    max_links: int = MAX_LINKS,
+    max_attributes: int = MAX_ATTRIBUTES,
+) -> Iterator[WebLink]:
+    """Read links as `parse` does, one by one: each when it is asked for.
+
+    Raises:
+        LinkFormatError: not RFC 6690, or over a limit; the links before it are read.
+
+    """
     if len(text) > max_bytes:
         raise LinkFormatError(f"longer than {max_bytes} bytes", max_bytes, "...")
     if isinstance(text, bytes):
@@ -135,21 +152,20 @@ def parse(
             text = text.decode()
         except UnicodeDecodeError as error:
             raise LinkFormatError("not UTF-8", error.start, repr(text[error.start :])) from error
-    links: list[WebLink] = []
-    at = _skip_space(text, 0)
+    count, at = 0, _skip_space(text, 0)
     while at < len(text):
-        if len(links) == max_links:
+        if count == max_links:
             raise TooManyLinksError(f"more than {max_links} links", at, text[at:])
         link, at = _link(text, at, max_attributes)
-        links.append(link)
+        count += 1
+        yield link
         if at == len(text):
-            break
+            return
         if text[at] != ",":
             raise LinkFormatError("',' or ';' expected", at, text[at:])
         at = _skip_space(text, at + 1)
         if at == len(text):
             raise LinkFormatError("a link expected after ','", at)
-    return links
 
 
 def serialise(links: Iterable[WebLink]) -> str:

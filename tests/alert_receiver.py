@@ -14,7 +14,7 @@ REFUSES_EVERY = 3
 
 
 class AlertReceiver:
-    """What came, by the alert and what happened to it.
+    """A webhook that notes the deliveries of each alert and change.
 
     Args:
         refuses_every: so often it does not take what comes; 0: never.
@@ -22,6 +22,7 @@ class AlertReceiver:
     Attributes:
         told: names of deliveries of each alert and change. One that was handed over when its sender
             was killed may have come again, by the same name.
+        messages: what was said last, by rule and change.
 
     """
 
@@ -29,6 +30,7 @@ class AlertReceiver:
         self.url = ""
         self._refuses_every = refuses_every
         self.told: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        self.messages: dict[tuple[str, str], str] = {}
         self._asked = 0
         self._lock = threading.Lock()
 
@@ -63,6 +65,7 @@ class AlertReceiver:
                 return False
             for one in body["alerts"]:
                 self.told[one["alert"], one["change"]].add(one["delivery_id"])
+                self.messages[one["rule"], one["change"]] = one["message"]
             return True
 
     def changes(self, rule: str) -> Counter[str]:

@@ -58,12 +58,12 @@ class Authority:
     ) -> None:
         self._folder = folder
         self._name = name
-        self._key = ec.generate_private_key(ec.SECP256R1())
+        self.key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         issuer = subject if above is None else above.x509.subject
-        issuer_key = self._key if above is None else above._key
+        issuer_key = self.key if above is None else above.key
         self._certificate = (
-            _builder(subject, issuer, self._key.public_key(), issuer_key.public_key(), -2 * expired)
+            _builder(subject, issuer, self.key.public_key(), issuer_key.public_key(), -2 * expired)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_usage(signs=True), critical=True)
             .sign(issuer_key, hashes.SHA256())
@@ -112,7 +112,7 @@ class Authority:
                 subject,
                 self._certificate.subject,
                 key.public_key(),
-                self._key.public_key(),
+                self.key.public_key(),
                 -2 if expired else 2 if is_early else later_days,
                 ends_in_s,
             )
@@ -123,7 +123,7 @@ class Authority:
             builder = builder.add_extension(x509.ExtendedKeyUsage(usage), critical=False)
         if others:
             builder = builder.add_extension(x509.SubjectAlternativeName(others), critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
+        certificate = builder.sign(self.key, hashes.SHA256())
         stem = f"{certificate.serial_number:x}"
         issued = Issued(self._folder / f"{stem}.pem", self._folder / f"{stem}.key.pem", certificate)
         issued.certificate.write_bytes(certificate.public_bytes(Encoding.PEM))
@@ -154,10 +154,10 @@ class Authority:
                 .revocation_date(now - DAY)
                 .build()
             )
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+        return builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
     def client_context(self, issued: Issued | None = None) -> ssl.SSLContext:
-        """What a client that trusts this authority connects with."""
+        """Return the TLS context of a client that trusts this authority."""
         context = ssl.create_default_context(cafile=self.file)
         if issued is not None:
             context.load_cert_chain(issued.certificate, issued.key)

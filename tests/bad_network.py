@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Faults:
-    """How bad it is: probabilities for each datagram, and how late it may come.
+    """The probability of each fault of a datagram, and the longest delay.
 
     Attributes:
         loss: it does not arrive.
@@ -108,4 +108,4 @@ class _Side(asyncio.DatagramProtocol):
         self._take(data, addr)
 
     def error_received(self, exc: Exception) -> None:
-        """Who is gone is not told of."""
+        """Ignore that a peer is gone."""

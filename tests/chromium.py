@@ -130,7 +130,7 @@ class Page:
         await self.call("Input.insertText", text=text)
 
     async def picture(self, file: Path) -> None:
-        """What is seen, as PNG."""
+        """Write a picture of the page to a PNG file."""
         told = await self.call("Page.captureScreenshot", format="png")
         file.write_bytes(base64.b64decode(told["data"]))
 

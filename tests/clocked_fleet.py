@@ -18,7 +18,7 @@ OFF_S = {"a minute": 60, "a day": DAY_S, "40 years": 40 * 365 * DAY_S}
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong.
+    """An error of one clock, for a time.
 
     Attributes:
         clock: whose.
@@ -34,7 +34,7 @@ class Fault:
     until_s: float
 
     def us(self, second: float) -> int:
-        """How far the clock is ahead at a time, microseconds."""
+        """Return how far the clock is ahead at a second of the run, in microseconds."""
         return round(self.off_s * 1e6) if self.since_s <= second < self.until_s else 0
 
 

@@ -65,6 +65,11 @@ name = "valve"
         self.port = int(found["coap"].rpartition(":")[2])
         self.coaps_port = int(found["coaps"].rpartition(":")[2])
 
+    def kill(self) -> None:
+        """End the process without a word to it."""
+        self._process.kill()
+        self._process.wait(60)
+
     def stop(self) -> None:
         """End the process."""
         self._process.terminate()

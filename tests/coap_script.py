@@ -153,7 +153,7 @@ def _shown(number: int, value: bytes) -> tuple[str, str]:
 
 
 def matched(text: str, came: Line) -> dict[str, str]:
-    """What a message that is as it stands in a script calls by names."""
+    """Match a message against a line of a script; return the parts that the line names."""
     pattern = re.escape(text).replace(r"\.\.\.", ".*").replace(r"\*", r"[^\s]*")
     pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^\\s]*)", pattern)
     found = re.fullmatch(pattern, str(came))

@@ -1,4 +1,4 @@
-"""What every test shares: programs of other projects are used, or named where they are missing.
+"""Hooks of all tests: programs of other projects are used, or named where they are missing.
 
 Asynchronous tests run on the event loop that a gateway would take; HEDGEROW_EVENT_LOOP=asyncio
 has them, and the gateways that they start, run on asyncio's own.
@@ -84,7 +84,7 @@ LONG = {
 
 
 def together(nodeid: str) -> str:
-    """What a test stays with: its module, for its fixtures' sake, or a group of several."""
+    """Return the group that shares a worker: a module, for its fixtures' sake, or several ones."""
     module = _module_of(nodeid)
     return GROUPS.get(Path(module).name, module)
 
@@ -121,7 +121,7 @@ def pytest_collection_modifyitems(
         # Of a module of minutes, who asks for booted systems has those that boot one.
         _leave_out(config, items, [one for one in _with_mark(items, "soak") if one not in booted])
         if not config.option.keyword:  # who asks for a case by its name has it
-            _leave_out(config, items, _not_drawn(items, config.getoption("--seed")))
+            _leave_out(config, items, not_drawn(items, config.getoption("--seed")))
     before = config.stash[PASSED_BEFORE]
     _leave_out(config, items, [item for item in items if item.nodeid in before])
     yield
@@ -139,7 +139,7 @@ def _with_mark(items: list[pytest.Item], mark: str) -> list[pytest.Item]:
     return [item for item in items if item.get_closest_marker(mark) is not None]
 
 
-def _not_drawn(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+def not_drawn(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
     """Return what ``drawn`` leaves to other seeds: cases of a test, or tests of a module."""
     marked: dict[str, list[pytest.Item]] = {}
     counts: dict[str, int] = {}
@@ -253,8 +253,12 @@ def ending_tasks(told: Callable[[int, Any], Any]) -> Callable[[int, Any], None]:
     """Return a handler that cancels what runs in this thread's loop, where raising is of no use."""
 
     def ended(number: int, frame: Any) -> None:
-        loop = asyncio._get_running_loop()
-        if loop is None or isinstance(loop, asyncio.BaseEventLoop):
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            told(number, frame)
+            return
+        if isinstance(loop, asyncio.BaseEventLoop):
             told(number, frame)
             return
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
@@ -271,7 +275,7 @@ class PatchOfTheInterpreted(pytest.MonkeyPatch):
     """Replaces attributes, but not of what mypyc has compiled: its calls would not notice."""
 
     def setattr(self, target: Any, name: Any, *more: Any, **options: Any) -> None:
-        """See `pytest.MonkeyPatch`; skips the test where it can't be done."""
+        """Patch as `pytest.MonkeyPatch` does, or skip the test where the module is compiled."""
         owner = target.rpartition(".")[0] if isinstance(target, str) else target
         if not isinstance(owner, str | ModuleType):
             owner = getattr(owner, "__module__", None) or type(owner).__module__

@@ -57,7 +57,7 @@ class Served:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port at which it listens."""
         return int(self.base.rpartition(":")[2])
 
 
@@ -94,7 +94,7 @@ class Visitor:
 
 
 def entrance(has_users: bool) -> Entrance:
-    """Who comes in: `USERS`, or whoever is on this machine."""
+    """Make an entrance that lets in `USERS`, or whoever is on this machine."""
     if not has_users:
         return Entrance(Policy(PolicyRules(default_roles=frozenset({"reader"}))), None)
     lines = "\n".join(f"{user}:{CHEAP.hash(user)}" for user in USERS)

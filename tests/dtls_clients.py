@@ -14,12 +14,13 @@ from cryptography.hazmat.bindings.openssl.binding import Binding
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL
 
-from dtls.certificates import SUITES, ServerCertificates
+from dtls.certificates import SUITES, ServerCertificates, unwrapped
 from dtls.context import Context
 from dtls.errors import IdentityError
 from dtls.identity import PeerIdentity, Proof
 from dtls.session import DtlsSession, SessionState
-from gateway.trust.tls.certificates import CertificateError, identify
+from gateway.trust.tls.certificates import identify
+from gateway.trust.tls.peer_certificate import CertificateError
 
 _lib: Any = Binding().lib
 _ffi: Any = Binding().ffi
@@ -34,6 +35,9 @@ class CertificateClientContext(Context):
         suites: what it offers.
         between: certificates between its own and the authority.
 
+    Attributes:
+        x509: what pyOpenSSL knows of the context.
+
     """
 
     def __init__(
@@ -43,14 +47,15 @@ class CertificateClientContext(Context):
         suites: Sequence[str] = SUITES,
         between: Sequence[x509.Certificate] = (),
     ) -> None:
-        super().__init__(SSL.DTLS_CLIENT_METHOD, suites, is_server=False)
+        self.x509 = SSL.Context(SSL.DTLS_CLIENT_METHOD)
+        super().__init__(unwrapped(self.x509), suites, is_server=False)
         if shown is not None:
-            self.ssl_context.use_certificate(shown.x509)
-            self.ssl_context.use_privatekey(load_pem_private_key(shown.key.read_bytes(), None))
+            self.x509.use_certificate(shown.x509)
+            self.x509.use_privatekey(load_pem_private_key(shown.key.read_bytes(), None))
         for each in between:
-            self.ssl_context.add_extra_chain_cert(each)
-        self.ssl_context.load_verify_locations(str(authority.file))
-        self.ssl_context.set_verify(SSL.VERIFY_PEER)
+            self.x509.add_extra_chain_cert(each)
+        self.x509.load_verify_locations(str(authority.file))
+        self.x509.set_verify(SSL.VERIFY_PEER)
 
 
 def server_certificates(
@@ -59,7 +64,7 @@ def server_certificates(
     revoked: Sequence[bytes] = (),
     wall_clock: Callable[[], float] = time.time,
 ) -> ServerCertificates:
-    """What a server presents, and whose clients it takes; ``revoked`` are lists in PEM."""
+    """Return a server's certificate and whose clients it takes; ``revoked`` are lists in PEM."""
     return ServerCertificates(
         [own.x509],
         load_pem_private_key(own.key.read_bytes(), None),
@@ -79,7 +84,7 @@ def _identity_of(der: bytes) -> PeerIdentity:
 
 
 def kept(client: DtlsSession) -> Any:
-    """What a client keeps of a session, to go on with it later."""
+    """Return the session that a client keeps, to resume it later."""
     assert client._connection is not None
     return _ffi.gc(_lib.SSL_get1_session(client._connection._ssl), _lib.SSL_SESSION_free)
 

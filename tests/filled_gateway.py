@@ -93,7 +93,7 @@ def _named_write(name: bytes) -> ResourceRequest:
 
 
 def known(gateway: FleetGateway) -> set[str]:
-    """What a started gateway knows of what it knew."""
+    """Return the names of what a started gateway still knows."""
     process = gateway.process
     broker, proof, directory = (
         process.parts.broker.core,
@@ -105,7 +105,8 @@ def known(gateway: FleetGateway) -> set[str]:
     found = {
         "retained": bool(list(broker.retention.match("kept"))),
         "session": [one.client.client_id for one in broker.sessions.values()] == ["away"],
-        "sensor": "added" in {one.sensor.name for one in process.parts.readings._stock.plan.added},
+        "sensor": "added"
+        in {one["name"] for one in process.parts.readings.listing() if one["is_added"]},
         "endpoint": "node" in {one.endpoint for one in directory.registry.registrations()},
         "member": process.parts.members.known.get("other") is not None,
         "former key": statement is not None and len(statement.keys) == 1,

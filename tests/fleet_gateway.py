@@ -57,11 +57,11 @@ class FleetGateway:
 
     @property
     def port(self) -> int:
-        """Where it takes links."""
+        """The port at which it takes links."""
         return self.process.mqtt_ports["mqtt" if self.issued is None else "mqtts"]
 
     def refusals(self, kind: str) -> int:
-        """How often it has refused something of this kind."""
+        """Return how often it has refused something of this kind."""
         return self.process.parts.broker.core.refusals.counts[kind]
 
     def write(self, **tree: object) -> None:

@@ -31,7 +31,7 @@ class HeldTimers:
 
     @property
     def count(self) -> int:
-        """How many have neither run out nor been cancelled."""
+        """The number of timers that have neither run out nor been cancelled."""
         return sum(not timer.cancelled() for timer, _ in self._held)
 
     def run_out(self) -> None:

@@ -1,4 +1,4 @@
-"""What Home Assistant asks of a discovery message, written down from its documentation.
+"""Rules of Home Assistant for a discovery message, written down from its documentation.
 
 Its pages "MQTT" (section "MQTT Discovery") and "MQTT Sensor", "Binary Sensor", "Switch",
 "Number" and "Text" name the keys; "Sensor" (developers' documentation, "Available device classes"

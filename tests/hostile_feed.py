@@ -283,7 +283,7 @@ class HostileFeed:
 
 
 def missing_and_doubled(tables: Path, published: set[Stamp]) -> tuple[set[Stamp], set[Stamp]]:
-    """What of the published is in neither table, and what is there more than once.
+    """Return the published stamps that neither table has, and those that stand more than once.
 
     What is in quarantine since nobody knows whether telemetry has it may be there beside.
     """

@@ -1,4 +1,4 @@
-"""What Spark hands to `Ingest.take`, without Spark: a frame whose tasks run here, one by one."""
+"""A frame as Spark hands it to `Ingest.take`, without Spark: its tasks run here, one by one."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ class Steps:
 
     defaultParallelism = 2  # noqa: N815  # Spark's own name
 
-    def __init__(self, query: str, rows: Sequence[SpoolRange]) -> None:
+    def __init__(
+        self, query: str, rows: Sequence[SpoolRange], items: Sequence[Any] | None = None
+    ) -> None:
         self._query = query
         self._rows = [(one.spool, one.segment, one.start, one.end) for one in rows]
-        self._items: list[Any] = self._rows
+        self._items: list[Any] = self._rows if items is None else list(items)
 
     @property
     def sparkSession(self) -> Steps:  # noqa: N802
@@ -31,10 +33,8 @@ class Steps:
         return self._query
 
     def parallelize(self, items: Sequence[Any], parts: int) -> Steps:
-        made = Steps(self._query, ())
-        made._items = list(items)
         assert parts == len(items)
-        return made
+        return Steps(self._query, (), items)
 
     def map(self, act: Callable[[Any], Any]) -> Steps:
         self._items = [act(item) for item in self._items]

@@ -15,7 +15,7 @@ _PIECE = 4096
 
 @dataclass
 class Wire:
-    """What passes it, to a server's port.
+    """A wire to a server's port.
 
     Attributes:
         port: where the wire begins.

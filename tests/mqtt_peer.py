@@ -159,7 +159,7 @@ class Bench:
 
     @property
     def counts(self) -> Any:
-        """What was refused, by kind."""
+        """The counts of refusals, by kind."""
         return self.broker.core.refusals.counts
 
     async def open(

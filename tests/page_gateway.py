@@ -55,7 +55,7 @@ class PageGateway:
 
     @property
     def console(self) -> tuple[str, int]:
-        """Where the console listens."""
+        """The address at which the console listens."""
         told = json.loads((self.folder / "state" / "listeners.json").read_text())
         host, _, port = str(told["console"]).rpartition(":")
         return host, int(port)

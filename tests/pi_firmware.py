@@ -1,4 +1,4 @@
-"""How a Pi's firmware chooses what it starts: a reading of its documentation of autoboot.txt.
+"""The choice of what a Pi's firmware starts: a reading of its documentation of autoboot.txt.
 
 It shares nothing with the code that writes the file: filters [all], [none] and [tryboot], at most
 512 bytes, the last value counts.

@@ -37,7 +37,7 @@ def open_access() -> CoapAccess:
 
 
 def keys_may_all(public: Sequence[str] = ("/",)) -> CoapAccess:
-    """Who has a key may do everything, and strangers read what is public."""
+    """Return rules by which holders of keys may do all, and strangers read what is public."""
     return CoapAccess(admins(public))
 
 
@@ -52,7 +52,7 @@ def access_of(
     public: Sequence[str] = ("/",),
     here: Where = NORTH,
 ) -> CoapAccess:
-    """Who is named has one role; everybody else may read what is public.
+    """Return rules by which each named principal has one role; all others read what is public.
 
     Args:
         assigned: a role by principal.

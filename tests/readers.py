@@ -173,7 +173,7 @@ MAINTENANCE: Final[dict[str, Callable[[TableStore], object]]] = {
 
 
 def rows_of(store: TableStore) -> list[Row]:
-    """What is there, by the log and the files alone: the partition is the log's."""
+    """Return the rows by the log and the files alone: the partition is the log's."""
     table = _table(store)
     found: list[Row] = []
     actions = pa.table(table.get_add_actions(flatten=False)).to_pylist()
@@ -185,7 +185,7 @@ def rows_of(store: TableStore) -> list[Row]:
 
 
 def filtered(rows: Iterable[Row]) -> list[Row]:
-    """What the readers' filter leaves."""
+    """Return the rows that the readers' filter leaves."""
     return [row for row in rows if row[0] == "gw-a" and row[3] == "?" and row[2] == DAYS[1]]
 
 

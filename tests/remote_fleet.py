@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import socket
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,8 @@ from aiocoap.numbers.codes import Code
 from aiocoap.numbers.optionnumbers import OptionNumber
 from aiocoap.optiontypes import OpaqueOption
 
+from coap_engine import codes
+from coap_engine.codec import ACK, CON, RST, CoapMessage, decode
 from coap_engine.message import CoapPeer
 from coap_engine.option_numbers import REQUEST_ID
 from dtls.keystore import Keystore
@@ -234,7 +238,7 @@ class Fleet:
         return self._now_s
 
     def is_owed_answers(self) -> bool:
-        """Whether a gateway that lives has yet to answer; on a slow machine that takes its time."""
+        """Return whether a gateway that lives has yet to answer; a slow machine takes its time."""
         return self._unanswered > 0
 
     def send(self, _receiver: str, topic: str, payload: bytes) -> None:
@@ -250,6 +254,52 @@ class Fleet:
     def _hand_over(self, node: Node, topic: str, payload: bytes) -> None:
         node.exchange.receive(topic, payload, self.on_the_way)
         self._unanswered -= topic.startswith(REPLY_TOPIC)
+
+
+class RawObserver:
+    """One who asks the root with Observe over a socket of its own, and leaves as a test says.
+
+    Args:
+        fleet: which is served.
+        path: what it observes.
+        more: further options of its request, with greater numbers than the path's.
+
+    """
+
+    def __init__(self, fleet: Fleet, path: str, *more: tuple[int, bytes]) -> None:
+        segments = ((int(OptionNumber.URI_PATH), one.encode()) for one in path.split("/"))
+        self._options = (*segments, *more)
+        self._numbers = itertools.count(1)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+        self._socket.connect(("127.0.0.1", fleet.served.coap_port))
+
+    def __enter__(self) -> RawObserver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    async def ask(self, observe: bytes = b"") -> None:
+        """Ask with this value of Observe: 0 begins, 1 ends."""
+        options = ((int(OptionNumber.OBSERVE), observe), *self._options)
+        await self._say(CoapMessage(CON, codes.GET, next(self._numbers), b"t", options))
+
+    async def hear(self) -> CoapMessage:
+        """The next message with a payload; an answer that wants it is acknowledged."""
+        loop = asyncio.get_running_loop()
+        while not (heard := decode(await loop.sock_recv(self._socket, 2_000))).payload:
+            pass
+        if heard.type == CON:
+            await self._say(CoapMessage(ACK, 0, heard.message_id))
+        return heard
+
+    async def reset(self, heard: CoapMessage) -> None:
+        """Answer a notification as who waits for none."""
+        await self._say(CoapMessage(RST, 0, heard.message_id))
+
+    async def _say(self, message: CoapMessage) -> None:
+        await asyncio.get_running_loop().sock_sendall(self._socket, message.encode())
 
 
 Ask = Callable[..., Coroutine[Any, Any, Any]]

@@ -1,4 +1,4 @@
-"""What a broker has around it, made of a test's functions."""
+"""A broker's surroundings, made of a test's functions."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ class Fleet:
         return rows(GAPS, found)
 
     def statuses(self, name: str, hours: int = 168, every_minutes: int = 5) -> pa.Table:
-        """What a gateway said of itself: rows of `telemetry`."""
+        """Return the rows of `telemetry` in which a gateway says how it is."""
         number = self.names.index(name)
         peers = [(each["peer"], each["role"], each["state"]) for each in self.links(name)]
         found = []

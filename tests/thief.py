@@ -1,4 +1,4 @@
-"""Who has stolen a gateway with its certificate and key, and sends what he likes over its links."""
+"""A thief of a gateway with its certificate and key, who sends what he likes over its links."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FAR = (2**64 - 1, 2**63, 2**62, 2**62 - 1, 2**48)
 
 @dataclass(frozen=True)
 class Known:
-    """What there is to know of a gateway for who can't see into it.
+    """A gateway as somebody knows it who can't see into it.
 
     Attributes:
         name: its id.
@@ -166,7 +166,7 @@ class Thief:
         return _sealed(self._own.signer, flags, rest)
 
     def _altered(self, victim: Known) -> bytes:
-        """What the victim signed, with another message in it."""
+        """Return a batch in which the victim's signature stands with another message."""
         where = (victim.name, victim.epoch, victim.next_logged + 50)
         about: dict[str, Any] = {"flags": Flags.LOGGED, "origin_time_us": 1}
         signer = OwnKey.read(victim.issued.certificate, victim.issued.key).signer

@@ -1,4 +1,4 @@
-"""What gateways tell `hedgerow top`, for tests: a fleet at work, and a partner that misbehaves."""
+"""Answers of gateways to `hedgerow top`, for tests: a fleet at work, and one that misbehaves."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Raised = Counter[tuple[str, str, bool]]
 
 
 def raised(alerts: pa.Table) -> Raised:
-    """What the table of alerts holds."""
+    """Count the alerts that a table holds, by kind, gateway, and whether they are cleared."""
     return Counter(
         (row["kind"], row["gateway"], row["cleared"] is not None) for row in alerts.to_pylist()
     )

@@ -34,7 +34,7 @@ VARIABLE: Final = "HEDGEROW_COLD_STARTS"
 TEMPLATES_MAX: Final = 2
 """Of one worker at a time, some 60 MiB each; the first one stays."""
 _SEEN_AT_START: Final = ("PYTHON", "LD_", "LC_", "LANG", "HEDGEROW_", "MALLOC_", "OPENSSL_", "SSL_")
-"""How the names of variables begin that are looked at while Python starts or imports."""
+"""Beginnings of the names of variables that are looked at while Python starts or imports."""
 _NAMESPACES: Final = Path("/proc/thread-self/ns")
 _PIPES: Final = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 _cold_popen = subprocess.Popen
@@ -81,7 +81,7 @@ class Templates:
         self._owner = 0
 
     def would_do(self, environment: Mapping[str, str]) -> bool:
-        """Whether a start with this environment would import the same."""
+        """Return whether a start with this environment would import the same."""
         return _looked_at(environment) == self._environment
 
     def start(self, request: dict[str, Any], streams: list[int]) -> int:
@@ -114,7 +114,7 @@ class Templates:
 
 
 def _import_path() -> str:
-    """Where the template finds what `-m` finds in the folder of a checkout."""
+    """Return the path on which the template finds what `-m` finds in the folder of a checkout."""
     if "PYTHONSAFEPATH" in os.environ:
         return os.environ.get("PYTHONPATH", "")
     return os.pathsep.join(filter(None, (str(Path.cwd()), os.environ.get("PYTHONPATH", ""))))
@@ -176,7 +176,7 @@ def _is_plain(said: Mapping[str, Any]) -> bool:
 
 
 class WarmProcess:
-    """What `asyncio.create_subprocess_exec` returns, around a `WarmPopen`."""
+    """A process as `asyncio.create_subprocess_exec` returns it, around a `WarmPopen`."""
 
     def __init__(self, popen: subprocess.Popen[bytes], limit: int) -> None:
         self._popen = popen

@@ -79,7 +79,7 @@ class Gateway:
 
 @dataclass
 class Sent:
-    """What a gateway sent at one time."""
+    """The messages that a gateway sent at one time."""
 
     origin: Gateway
     epoch: int
@@ -99,7 +99,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Heard:
-    """What a collector has of it.
+    """The part of a `Sent` that a collector has.
 
     Attributes:
         sent: its status, the last of its messages, is there always.
@@ -136,7 +136,7 @@ class WatchedFleet:
         self.batch_id = -1
         self.is_collector_away = False
         self.cut_off: set[str] = set()
-        """Whose messages wait."""
+        """The gateways whose messages wait."""
         self._waiting: list[Sent] = []
         self._at: list[tuple[float, Callable[[], None]]] = []
 

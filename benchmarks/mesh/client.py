@@ -31,7 +31,7 @@ class Client(asyncio.Protocol):
         namespace: from which it connects.
         address: of the gateway.
         client_id: its identifier.
-        clean: whether its session ends with each connection.
+        clean: true if its session ends with each connection.
 
     """
 
@@ -227,7 +227,7 @@ class Publisher(Client):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a subscriber subscribes to, and the QoS of all of it."""
+    """The topic filters of a subscriber, and the QoS of all of them."""
 
     topic_filters: list[str]
     qos: int = 2
@@ -238,7 +238,7 @@ class Subscriber(Client):
 
     Args:
         count: is told.
-        wanted: what it subscribes to.
+        wanted: the filters that it subscribes to, and their QoS.
         clean: for a session that ends with the connection.
 
     """

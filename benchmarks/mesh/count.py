@@ -1,4 +1,4 @@
-"""What publishers were promised and what subscribers got: lost, doubled, out of order, and when.
+"""The promises to publishers beside what subscribers got: lost, doubled, out of order, and when.
 
 A stream is what one publisher sends on one topic, numbered from 1. Numbers are kept as ranges, so
 an hour's run takes no more memory than a minute's.
@@ -18,7 +18,7 @@ _MAX_EXAMPLES = 20
 
 
 def payload(stream: int, number: int, sent_s: float, size: int) -> bytes:
-    """What a message carries: its stream, its number and when it was sent."""
+    """Return the payload of a message: its stream, its number and the time of sending it."""
     return _HEAD.pack(stream, number, sent_s).ljust(size, b"\0")
 
 
@@ -30,7 +30,7 @@ class Stream:
         publisher: a client identifier.
         host: of the gateway that it publishes to.
         sent: the last number.
-        acknowledged: which of them were.
+        acknowledged: the numbers of those that were.
         connections: the first number of each connection: after a restart of its gateway that is
             the first of another boot epoch.
 
@@ -48,7 +48,7 @@ class Stream:
 
 @dataclass(slots=True)
 class Received:
-    """What one subscriber has of one stream.
+    """The messages of one stream that one subscriber has.
 
     Attributes:
         arrivals: (arrived, number, sent) of each first coming while `Count.keeps_arrivals`.
@@ -128,7 +128,7 @@ class Count:
         return list(stream.acknowledged.without(received.have))
 
     def lost(self, subscriber: str) -> int:
-        """How many acknowledged messages of all streams a subscriber lacks."""
+        """Return the number of acknowledged messages, of all streams, that a subscriber lacks."""
         return sum(
             last - first + 1
             for stream in self.streams

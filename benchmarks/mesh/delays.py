@@ -31,17 +31,17 @@ CENTRAL = "central"
 MANY = 10_000
 """Connections that a gateway takes."""
 EDGE_SHARE = 0.5
-"""What all publishers together may fill of one edge: beyond, what is measured is the queue."""
+"""The share of one edge that all publishers may fill: beyond it, the queue is measured."""
 SETTLE_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is measured.
+    """A case that is measured.
 
     Attributes:
         mode: of the tree, or `CENTRAL`.
-        locality: how many of 100 publishers are at the gateway of their subscribers.
+        locality: percentage of the publishers that are at the gateway of their subscribers.
         topics: in all.
         payload_bytes: of each message.
         max_rate_hz: of each publisher.
@@ -67,7 +67,7 @@ class Case:
 
     @property
     def seconds(self) -> float:
-        """How long is published: until there are 400 messages, and 4 s at least."""
+        """The time of publishing: until there are 400 messages, and 4 s at least."""
         return max(4.0, 400 / (self.publishers * self.rate_hz))
 
     @property
@@ -85,7 +85,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """What was found.
+    """The figures of a case.
 
     Attributes:
         delays_ms: from before the write at the publisher to after the read at the subscriber.
@@ -114,7 +114,7 @@ class Delays:
 
     @property
     def p95_ms(self) -> float:
-        """What one message in twenty exceeds."""
+        """The delay that one message in twenty exceeds."""
         return percentile(self.delays_ms, 95)
 
 

@@ -1,4 +1,4 @@
-"""What breaks in a mesh, and for how long nothing arrives then.
+"""Failures of a mesh, and for how long nothing arrives after each.
 
 One try goes through all events, on one mesh: a cold start, the death of a gateway on the path,
 its return, the death of the root, its return, silent cuts of an edge of the tree, healing.
@@ -67,7 +67,7 @@ class Mesh(Protocol):
 
 @dataclass
 class Figures:
-    """What the tries found, by event.
+    """The figures of all tries, by event.
 
     Attributes:
         silences_ms: the worst of each try.
@@ -90,8 +90,8 @@ class Try:
 
     Args:
         mesh: with nothing started.
-        figures: what it adds to.
-        cut_s: how long a silent cut lasts.
+        figures: those that it adds to.
+        cut_s: the length of a silent cut.
         note: told what happens, as it happens.
 
     """

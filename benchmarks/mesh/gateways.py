@@ -38,12 +38,12 @@ class Gateways:
     """The gateways of a network, by host; a context manager that leaves none behind.
 
     Args:
-        network: where they run.
+        network: of the hosts that they run at.
         folder: for configurations, states and logs; must exist.
         tree: keys of the configuration's section, for all.
         limits: likewise.
-        discovery: whether they find each other by multicast; else each knows its neighbours.
-        durability: see `LogSection`.
+        discovery: true if they find each other by multicast; else each knows its neighbours.
+        durability: of their logs, as in `LogSection`.
         tls: of links, see `TreeSection`; clients come without. "off" shows what it costs.
 
     """
@@ -108,7 +108,7 @@ class Gateways:
         return {"tls_port": TLS_PORT, **self.certificates.mqtt(self.id(host))}
 
     def neighbours(self, host: int) -> list[str]:
-        """Where the neighbours of a host take links."""
+        """Return the addresses at which the neighbours of a host take links."""
         network = self.network
         return [f"{network.address(n)}:{self.link_port}" for n in network.neighbours(host)]
 
@@ -125,7 +125,7 @@ class Gateways:
         return f"g{host:02}"
 
     def host(self, gateway_id: str) -> int:
-        """Where a gateway runs."""
+        """Return the host that a gateway runs at."""
         return int(gateway_id[1:])
 
     def config(self, host: int) -> Path:
@@ -137,7 +137,7 @@ class Gateways:
         return self.folder / self.id(host)
 
     def log(self, host: int) -> Path:
-        """What the gateway says, over all its lives."""
+        """Return the file of what the gateway says, over all its lives."""
         return self.folder / f"{self.id(host)}.log"
 
     def program(self, host: int) -> str:
@@ -145,7 +145,7 @@ class Gateways:
         return GATEWAY
 
     def is_up(self, host: int) -> bool:
-        """Whether what was started there listens."""
+        """Return whether the gateway that was started there listens."""
         return (self.state(host) / listeners_file.NAME).exists()
 
     @property
@@ -235,7 +235,7 @@ class Gateways:
     # -- asking ----------------------------------------------------------------------------------
 
     async def status(self, host: int) -> dict[str, Any] | None:
-        """What a gateway says of itself; None if it does not answer."""
+        """Ask a gateway for its status; return None if it does not answer."""
         return await asyncio.to_thread(self._ask, host)
 
     def _ask(self, host: int) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""How fast a mesh of five heals: ours and Zenoh's routers, beside what was published."""
+"""The healing of a mesh of five: ours and Zenoh's routers, beside what was published."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def comparisons(figures: Figures, others: Mapping[str, Figures]) -> Iterator[Com
 
 
 def has_faults(figures: Figures) -> bool:
-    """Whether anything was lost, doubled or out of order."""
+    """Return whether messages or sessions were lost, or messages doubled or out of order."""
     return any(figures.counts[what] for what in ("lost", "doubled", "disordered", "sessions lost"))
 
 

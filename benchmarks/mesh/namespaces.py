@@ -21,12 +21,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FOLDER = Path("/run/netns")
-"""Where iproute2 keeps the names."""
+"""The folder in which iproute2 keeps the names."""
 TUN = Path("/dev/net/tun")
 KILLED_S = 10.0
 """A process that was killed has ended by then, or is left to the kernel."""
 PROGRAMS = (("ip", "iproute2"), ("tc", "iproute2"), ("nft", "nftables"))
-"""What is needed, and the Debian package that has it."""
+"""Programs that are needed, and the Debian package that has each."""
 
 _NAME = re.compile(r"hedge(\d+)-\w+")
 _NEW_NETWORK = 0x40000000
@@ -40,7 +40,7 @@ class BedError(RuntimeError):
 
 
 def why_not() -> str | None:
-    """Why there can be no namespaces here, or None if there can."""
+    """Return why there can be no namespaces here, or None if there can."""
     if os.geteuid() != 0:
         return "network namespaces need root: run it with sudo"
     for program, package in PROGRAMS:
@@ -103,7 +103,7 @@ class Namespace:
         run(*self.command("nft", "-f", "-"), script=script)
 
     def command(self, *command: str) -> list[str]:
-        """What runs a command within it; the process is that of the command itself."""
+        """Return what runs a command within it; the process is that of the command itself."""
         return ["ip", "netns", "exec", self.name, *command]
 
     def socket(self, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:

@@ -21,7 +21,7 @@ RATE_MBIT = 10
 """Of each edge and direction (C8)."""
 BURST = "32kbit"
 QUEUE = "400ms"
-"""What a token bucket holds before it drops."""
+"""The longest wait of a packet in a token bucket; packets that would wait longer are dropped."""
 
 
 class Network:

@@ -38,7 +38,7 @@ _STDIN = 0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What an edge does to packets, in each direction alike.
+    """The delay and the loss of an edge, in each direction alike.
 
     Attributes:
         delay_ms: mean of the one-way delay.

@@ -1,4 +1,4 @@
-"""For how long a subscriber hears nothing of a publisher: what a failure costs."""
+"""The silence of a publisher at a subscriber: what a failure costs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Silence:
     Attributes:
         subscriber: its host.
         publisher: its host.
-        seconds: how long.
-        began_s: when, in seconds after the event; negative if before.
+        seconds: its length.
+        began_s: its beginning, in seconds after the event; negative if before.
 
     """
 
@@ -30,7 +30,7 @@ class Listening:
     """One publisher and one subscriber at each host; every subscriber hears every publisher.
 
     Args:
-        count: what arrives, with times.
+        count: of arrivals, with their times.
 
     """
 
@@ -42,7 +42,7 @@ class Listening:
         """Of subscribers, by host."""
 
     def heard_all(self) -> bool:
-        """Whether every subscriber has got something of every publisher."""
+        """Return whether every subscriber has got something of every publisher."""
         received = self.count.received
         return all(
             stream.number in received[name]
@@ -64,8 +64,8 @@ class Listening:
         It is measured between two arrivals, or to ``until_s`` where none came after.
 
         Args:
-            event_s: when it happened, on the monotonic clock.
-            until_s: how far to look.
+            event_s: the moment of the event, on the monotonic clock.
+            until_s: the moment up to which arrivals are looked at.
             without: hosts that were down, which don't count.
 
         """

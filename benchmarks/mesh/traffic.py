@@ -22,7 +22,7 @@ class Traffic(Listening):
     """One publisher and one subscriber at each of a network's hosts; all get all.
 
     Args:
-        network: where they are.
+        network: of the hosts.
         rate_hz: of each publisher.
         qos: by host, of its publisher; one number for all.
         size: of a payload, in bytes.
@@ -77,7 +77,7 @@ class Traffic(Listening):
         """Wait until every gateway knows of every subscription; what that takes does not count.
 
         Args:
-            others: whether receivers that are not of this traffic have heard everybody too.
+            others: says whether receivers that are not of this traffic have heard everybody too.
 
         """
         while not (self.heard_all() and others()):
@@ -121,7 +121,7 @@ class Traffic(Listening):
         return True
 
     def is_settled(self) -> bool:
-        """Whether no exchange is open, and everyone has what was acknowledged."""
+        """Return whether no exchange is open, and everyone has what was acknowledged."""
         return not any(p.unsettled for p in self.publishers.values()) and not self.lost()
 
     def lost(self) -> int:

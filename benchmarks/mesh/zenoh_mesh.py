@@ -22,7 +22,7 @@ PACKAGE = "eclipse-zenoh"
 
 
 def is_installed() -> bool:
-    """Whether there is a Zenoh here."""
+    """Return whether Zenoh is installed here."""
     return importlib.util.find_spec("zenoh") is not None
 
 
@@ -30,7 +30,7 @@ class ZenohMesh:
     """A router at each host, as `failures.Mesh`; a context manager that leaves none behind.
 
     Args:
-        network: where they run.
+        network: of the hosts that they run at.
         rate_hz: of each client's publisher.
         size: of a payload, in bytes.
 
@@ -69,7 +69,7 @@ class ZenohMesh:
             await self._ups[host]
 
     async def up(self, host: int) -> float:
-        """When the router listened and its client was there."""
+        """Wait until the router listens and its client is there; return the time of that."""
         return await self._ups[host]
 
     async def _start(self, host: int) -> float:

@@ -22,7 +22,7 @@ from benchmarks.mesh.count import payload
 
 PORT = 7447
 RECORD = struct.Struct(">BHIdd")
-"""What (0 sent, 1 arrived), stream, number, when sent, when arrived."""
+"""Kind (0 sent, 1 arrived), stream, number, time of sending, time of arrival."""
 HEAD = struct.Struct(">HId")
 _STDIN = 0
 

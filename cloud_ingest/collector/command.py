@@ -45,13 +45,14 @@ from gateway.node.links.retained_part import TOPIC as RETAINED_TOPIC
 from gateway.node.links.settings import NodeReceiver, NodeSettings
 from gateway.node.signing.fleet_keys import SigningFiles
 from gateway.node.signing.fleet_proof import FleetProof
-from gateway.node.signing.revocations import Revocations, Revoking
+from gateway.node.signing.revocations import Revocations
+from gateway.node.signing.revoking import Revoking
 from gateway.process.configuration.config import ConfigError, load
 from gateway.process.configuration.passing import may_pass
 from gateway.process.running import tree_mode
 from gateway.process.running.attachment import Attachment
 from gateway.process.state_folder.identity import next_boot_epoch
-from gateway.trust.tls.certificates import COLLECTOR_ROLE
+from gateway.trust.tls.peer_certificate import COLLECTOR_ROLE
 from tree_handler import boot_epoch
 from tree_handler.batch import Entry, Header
 from tree_handler.spanning.spanning_tree import Identity, Parameters

@@ -11,14 +11,15 @@ from gateway.base import systemd_credentials
 from gateway.base.toml import checks
 from gateway.base.toml.toml_file import Fault, hold
 from gateway.node.links.link_tls import LinkTls
+from gateway.node.signing import newest_lists
 from gateway.node.signing.fleet_keys import SigningFiles
-from gateway.node.signing.revocations import Revoking
+from gateway.node.signing.revoking import Revoking
 from gateway.process.configuration.config import ConfigError, LogSection, TreeSection
 from gateway.trust.certificates import stores
-from gateway.trust.credentials.certificate_files import TlsFileError
 from gateway.trust.credentials.crl import Crl
-from gateway.trust.tls.certificates import LINKED_ROLES
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, TlsFiles
+from gateway.trust.tls.peer_certificate import LINKED_ROLES
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 
@@ -165,7 +166,7 @@ class CollectorSettings:
         """
         with _naming():
             files = self._files(())
-            return Revoking() if files is None else Revoking.read(files)
+            return Revoking() if files is None else newest_lists.read(files)
 
     def _files(self, spread: Sequence[Crl]) -> TlsFiles | None:
         own = self.collector

@@ -24,7 +24,7 @@ from gateway.base.toml.checks import is_loopback
 from gateway.broker.access.passwords import Passwords
 from gateway.process.access.files import DEFAULT_ROLES
 from gateway.process.configuration.passing import may_pass
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.policy import policy_file
 from gateway.trust.policy.faults import AccessFileError, read_access_file
 from gateway.trust.policy.policy import Policy, PolicyRules

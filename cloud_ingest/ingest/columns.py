@@ -27,9 +27,9 @@ from record_formats.record import (
     YEAR_1_S,
     YEAR_9999_S,
     RecordError,
-    Value,
     plain_records,
 )
+from record_formats.value import GOOD, Value
 from tree_handler.batch import Row
 
 STATUS_TOPIC_END = "/$status"
@@ -203,7 +203,7 @@ class TelemetryColumns:
         made["retain"] = pc.greater_equal(flags, pa.scalar(4, pa.int8()))
         made["record_error"] = pa.nulls(self.rows, pa.string())
         if not self._rare["quality"]:
-            good = pa.scalar(record.GOOD), pa.scalar(None, pa.string())
+            good = pa.scalar(GOOD), pa.scalar(None, pa.string())
             made["quality"] = pc.if_else(pa.array(self._good), *good)
         else:
             quality = self._rare["quality"]

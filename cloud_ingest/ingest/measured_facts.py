@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from cloud_ingest.evidence.facts import BatchFacts, Delays, SensorSpan
 from cloud_ingest.ingest.delay_buckets import LOWEST, PER_OCTAVE
 from cloud_ingest.ledger.gateway_totals import GatewayTotals
-from record_formats.record import BAD
+from record_formats.value import BAD
 
 MINUTE_US = 60_000_000
 

@@ -11,7 +11,8 @@ from cloud_ingest.mapping.sources import JsonPath, TextSource
 from cloud_ingest.mapping.tags import JsonTags
 from cloud_ingest.mapping.values import MAX_NAME_LENGTH, quality_of, time_of, value_of
 from cloud_ingest.measurements import Measurement, json_of, text_of
-from record_formats.record import Quality, RecordError
+from record_formats.record import RecordError
+from record_formats.value import Quality
 
 
 class JsonReader:

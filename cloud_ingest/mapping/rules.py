@@ -17,7 +17,7 @@ from cloud_ingest.mapping.sources import JsonPath, Template, TextSource
 from cloud_ingest.mapping.topics import TopicFilter
 from cloud_ingest.mapping.values import MAX_NAME_LENGTH, MappedKind, TimeUnit
 from cloud_ingest.validation_text import named
-from record_formats.record import MAX_TAGS, Quality
+from record_formats.value import MAX_TAGS, Quality
 
 MAX_RULES: Final = 1_000
 MAX_MEASUREMENTS: Final = 100

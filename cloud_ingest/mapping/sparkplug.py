@@ -21,7 +21,8 @@ from cloud_ingest.mapping.sparkplug_messages import Payload
 from cloud_ingest.mapping.tags import TemplateTags
 from cloud_ingest.mapping.values import MAX_NAME_LENGTH, MAX_VALUE_LENGTH, bounded
 from cloud_ingest.measurements import Measurement
-from record_formats.record import BAD, UNCERTAIN, RecordError, Value, closest
+from record_formats.record import RecordError, closest
+from record_formats.value import BAD, UNCERTAIN, Value
 
 MAX_PAYLOAD_BYTES: Final = 1 << 20
 MAX_METRICS: Final = 4_096

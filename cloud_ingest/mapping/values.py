@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Final, Literal, get_args
 
 from cloud_ingest.measurements import NUMBER, TRUTHS, exact_of, number_of, number_of_text
-from record_formats.record import MAX_TEXT_LENGTH, Quality, RecordError, Value
+from record_formats.record import MAX_TEXT_LENGTH, RecordError
+from record_formats.value import Quality, Value
 
 MappedKind = Literal["number", "text", "boolean"]
 TimeUnit = Literal["s", "ms", "us", "ns"]

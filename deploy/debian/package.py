@@ -38,7 +38,7 @@ from gateway.tools.provisioning.unit import (
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 DEBIANS = {"cp311": 12, "cp313": 13}
-"""Which Debian has a Python."""
+"""The Debian release that has a Python, by the Python's ABI."""
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 """Debian's name of a machine's."""
 HOME = new_files.PACKAGED
@@ -62,7 +62,7 @@ COMPLETIONS = {
     "fish": "usr/share/fish/vendor_completions.d/hedgerow.fish",
     "zsh": "usr/share/zsh/vendor-completions/_hedgerow",
 }
-"""Where each shell looks."""
+"""The file in which each shell looks for completions."""
 
 
 class PackageError(Exception):
@@ -117,7 +117,7 @@ def build(wheels: Path, kind: Kind, folder: Path) -> Path:
     Args:
         wheels: all that are in it.
         kind: of machine.
-        folder: where the package is put.
+        folder: the one in which the package is put.
 
     Raises:
         PackageError: the project's wheel is not there.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from alerts.desk import TEST_RULE, AlertDesk, AlertNotFoundError, LookTime, trial
+from alerts.desk import TEST_RULE, AlertDesk, AlertNotFoundError, AlertSubject, LookTime, trial
 from alerts.holding import FREE, LocalTime, RecordHold, holding_of
 from alerts.matcher import AlertMatcher
 from alerts.outgoing import WayQueue
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from alerts.ack_link import AckLinks
 
 KEPT_EACH_S: Final = 60.0
-"""The interval at which untaken times are kept: a kill delays an escalation by this."""
+"""The interval at which untaken times and counts are kept: a kill delays an escalation by this, and
+takes what came within it from what an alert counts."""
 MAX_TOLD: Final = 20
 """Alerts in the message on the gateway's topic."""
 _LONGEST_STEP_S: Final = 60.0
@@ -46,6 +47,7 @@ class GatewayAlerts:
     Attributes:
         state: likewise.
         told: what the last look had to tell.
+        has_unkept: whether untaken times or counts are to be kept before long.
 
     """
 
@@ -62,7 +64,9 @@ class GatewayAlerts:
             for way, one in state.ways.items()
         }
         self._escalates = any(one.after_s > 0 for one in plan.routes)
+        self.has_unkept = False
         self._unkept_s = 0.0
+        self._counts: dict[AlertSubject, float | None] = {}
         self._untaken_s: dict[str, float] = {}
         """The time that nobody has taken on what was told, by alert."""
         self._seen: SeenByGateway | None = None
@@ -87,14 +91,20 @@ class GatewayAlerts:
         self._steady_s, self._now = steady_s, LocalTime(wall_us, offset_s)
         before = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
         dropped = [queue.pass_time(passed_s) for queue in self._queues.values()]
-        self.told = told = self._desk.look(
-            self._judge.look(seen, steady_s, self._desk.subjects, self.telling),
-            LookTime(wall_us, passed_s),
-        )
+        look = self._judge.look(seen, steady_s, self._desk.held, self.telling)
+        self.told = told = self._desk.look(look, LookTime(wall_us, passed_s))
         self._send(told)
-        is_escalated = self._escalates and self._escalate(passed_s)
+        is_escalated = self._escalates and self._escalate()
+        counts = {one.subject: one.value for one in look.counts}
+        self.has_unkept = self.has_unkept or counts != self._counts
+        self._counts = counts
+        self._unkept_s += passed_s
         after = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
-        return bool(self.told) or any(dropped) or is_escalated or before != after
+        is_due = self.has_unkept and self._unkept_s >= KEPT_EACH_S
+        if told or any(dropped) or is_escalated or is_due or before != after:
+            self._unkept_s, self.has_unkept = 0.0, False
+            return True
+        return False
 
     @property
     def telling(self) -> frozenset[str]:
@@ -248,26 +258,22 @@ class GatewayAlerts:
                 if way in self._queues:
                     self._queues[way].add([record])
 
-    def _escalate(self, passed_s: float) -> bool:
-        """Tell further ways of what nobody takes on; return whether that is to be kept."""
-        self._unkept_s += passed_s
-        told, waits = False, False
+    def _escalate(self) -> bool:
+        """Tell further ways of what nobody takes on; return whether any was told."""
+        told = False
         self._untaken_s.clear()
         for alert in self._desk.standing:
             sent = self.state.sent.get(alert.raised.alert)
             if sent is None or not alert.untaken_s or alert.taken_on is not None:
                 continue
             self._untaken_s[alert.raised.alert] = alert.untaken_s
-            waits = waits or self._may_escalate(alert)
+            self.has_unkept = self.has_unkept or self._may_escalate(alert)
             for way in ways_of(alert.raised, self._routes, list(self._queues), alert.untaken_s):
                 if way not in sent:
                     sent.append(way)
                     self._queues[way].add([alert.raised])
                     told = True
-        if told or (waits and self._unkept_s >= KEPT_EACH_S):
-            self._unkept_s = 0.0
-            return True
-        return False
+        return told
 
     def _may_escalate(self, alert: OpenAlert) -> bool:
         return any(

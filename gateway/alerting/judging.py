@@ -6,6 +6,7 @@ neither begins nor ends because nobody could look.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
@@ -28,6 +29,7 @@ JUMP_S: Final = 60.0
 _NEARLY: Final = 0.8
 """A limit that was near is so until less than this share of what was near is used."""
 _MAX_NAMES: Final = 8
+_NOTHING: Final[Mapping[AlertSubject, float | None]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,14 +134,19 @@ class GatewayJudge:
         self._limits = limits or AlertLimits()
         self._wear = Wear()
         self._ahead_s: float | None = None
-        self._dropped, self._lost, self._logins = _Recent(), _Recent(), _Recent()
-        self._elections = _Recent(FLAPPING_S)
+        many = self._limits.failed_logins
+        self._dropped = _Recent(1, "{} messages to clients were dropped")
+        self._lost = _Recent(1, "its log lost {} messages to damage of the disk")
+        self._logins = _Recent(many, "{} log-ins were refused", unsure_from=math.ceil(many / 2))
+        self._elections = _Recent(
+            ELECTIONS, "it became root {} times", unsure_from=2, within_s=FLAPPING_S
+        )
 
     def look(
         self,
         seen: SeenByGateway,
         steady_s: float,
-        held: Collection[AlertSubject] = (),
+        held: Mapping[AlertSubject, float | None] = _NOTHING,
         telling: Collection[str] = (),
     ) -> AlertLook:
         """Judge what was seen.
@@ -147,24 +154,27 @@ class GatewayJudge:
         Args:
             seen: it.
             steady_s: when, by a clock that nobody sets.
-            held: what alerts stand about, or are about to.
+            held: what alerts stand about, or are about to, and what was measured last.
             telling: lost gateways of which this one has told.
 
         """
-        verdict = _Verdict(seen)
+        verdict = _Verdict(seen, held)
         self._machine(verdict, seen, steady_s)
         _strain(verdict, seen)
         self._clock(verdict, seen)
         _certificates(verdict, seen)
-        self._broker(verdict, seen, steady_s)
+        self._broker(verdict, seen)
         _neighbours(verdict, seen, held, telling)
-        elections = self._elections.count(seen.elections, steady_s)
-        is_wrong = True if elections >= ELECTIONS else None if elections > 1 else False
-        message = f"it became root {elections} times in {FLAPPING_S / 60:.0f} minutes"
-        verdict.is_wrong(rules.ROOT_FLAPPING, is_wrong, message, value=elections)
+        for rule, recent, total in (
+            (rules.MESSAGES_DROPPED, self._dropped, seen.dropped),
+            (rules.MESSAGES_LOST, self._lost, seen.lost),
+            (rules.REFUSED_LOGINS, self._logins, seen.failed_logins),
+            (rules.ROOT_FLAPPING, self._elections, seen.elections),
+        ):
+            verdict.counts(rule, recent, total, steady_s)
         _sensors(verdict, seen)
         _process(verdict, seen)
-        return AlertLook(verdict.judged, verdict.wrong, verdict.unsure, seen.above)
+        return AlertLook(verdict.judged, verdict.wrong, verdict.unsure, seen.above, verdict.counted)
 
     def _machine(self, verdict: _Verdict, seen: SeenByGateway, steady_s: float) -> None:
         limits = self._limits
@@ -204,7 +214,7 @@ class GatewayJudge:
         message = f"its clock was set {way} by {abs(by_s):.0f} s"
         verdict.is_wrong(rules.CLOCK_JUMPED, abs(by_s) >= JUMP_S, message, value=by_s)
 
-    def _broker(self, verdict: _Verdict, seen: SeenByGateway, steady_s: float) -> None:
+    def _broker(self, verdict: _Verdict, seen: SeenByGateway) -> None:
         message = f"its log takes no messages: {seen.log_failure}"
         verdict.is_wrong(rules.LOG_REFUSES, bool(seen.log_failure), message)
         verdict.judge(rules.LIMIT_NEAR)
@@ -214,16 +224,6 @@ class GatewayJudge:
             is_wrong = True if share >= near else None if share >= near * _NEARLY else False
             message = f"{used} of {limit} {name} are used"
             verdict.is_wrong(rules.LIMIT_NEAR, is_wrong, message, name, share)
-        dropped = self._dropped.count(seen.dropped, steady_s)
-        message = f"{dropped} messages to clients were dropped in {COUNTED_S / 60:.0f} minutes"
-        verdict.is_wrong(rules.MESSAGES_DROPPED, dropped > 0, message, value=dropped)
-        lost = self._lost.count(seen.lost, steady_s)
-        message = f"its log lost {lost} messages to damage of the disk"
-        verdict.is_wrong(rules.MESSAGES_LOST, lost > 0, message, value=lost)
-        logins, many = self._logins.count(seen.failed_logins, steady_s), self._limits.failed_logins
-        message = f"{logins} log-ins were refused in {COUNTED_S / 60:.0f} minutes"
-        is_wrong = True if logins >= many else None if 2 * logins >= many else False
-        verdict.is_wrong(rules.REFUSED_LOGINS, is_wrong, message, value=logins)
 
 
 class _Verdict:
@@ -231,13 +231,18 @@ class _Verdict:
 
     Args:
         seen: what is looked at.
+        held: what alerts stand about, or are about to, and what was measured last.
 
     """
 
-    def __init__(self, seen: SeenByGateway) -> None:
+    def __init__(
+        self, seen: SeenByGateway, held: Mapping[AlertSubject, float | None] = _NOTHING
+    ) -> None:
         self._seen = seen
+        self._held = held
         self.judged: set[str] = set()
         self.wrong: list[Sighting] = []
+        self.counted: list[Sighting] = []
         self.unsure: set[AlertSubject] = set()
 
     def judge(self, rule: str) -> None:
@@ -263,32 +268,76 @@ class _Verdict:
         elif is_wrong is None:
             self.unsure.add((rule, whose, part))
 
+    def counts(self, rule: str, recent: _Recent, total: int, now_s: float) -> None:
+        """Judge a number that only grows by what came of late.
+
+        An alert that stands goes on to say how much came in all, also while that is not wrong.
+        """
+        own = self._seen
+        held = self._held.get((rule, own.gateway, ""))
+        is_wrong = recent.count(total, now_s, held)
+        self.is_wrong(rule, is_wrong, recent.message, value=recent.in_all)
+        if held is not None:
+            one = Sighting(rule, own.gateway, "", own.site, recent.message, recent.in_all)
+            self.counted.append(one)
+
 
 class _Recent:
-    """Counts what came of late, of a number that only grows.
+    """Counts what came of late, of a number that only grows, and since its alert began.
 
     Args:
+        wrong_from: so many of late are wrong.
+        says: what came, with ``{}`` for how much.
+        unsure_from: so many are not well yet.
         within_s: what is of late.
+
+    Attributes:
+        in_all: so much has come since the alert began.
 
     """
 
-    def __init__(self, within_s: float = COUNTED_S) -> None:
+    def __init__(
+        self,
+        wrong_from: int,
+        says: str,
+        *,
+        unsure_from: int | None = None,
+        within_s: float = COUNTED_S,
+    ) -> None:
+        self._wrong_from = wrong_from
+        self._unsure_from = wrong_from if unsure_from is None else unsure_from
+        self._says = says
         self._within_s = within_s
         self._marks: deque[tuple[float, int]] = deque([(float("-inf"), 0)])
+        self._is_held = False
+        self.in_all = 0
 
-    def count(self, total: int, now_s: float) -> int:
-        """Return by how much it grew of late.
+    def count(self, total: int, now_s: float, held: float | None) -> bool | None:
+        """Count on; return whether what came of late is wrong, well, or None for neither.
 
         Args:
-            total: what it is now.
+            total: what the number is now.
             now_s: when.
+            held: what its alert counts so far; None if there is none.
 
         """
+        fresh = max(0, total - self._marks[-1][1])
         if total != self._marks[-1][1]:
             self._marks.append((now_s, total))
         while len(self._marks) > 1 and self._marks[1][0] <= now_s - self._within_s:
             self._marks.popleft()
-        return max(0, total - self._marks[0][1])
+        of_late = max(0, total - self._marks[0][1])
+        self._is_held = held is not None
+        self.in_all = of_late if held is None else round(held) + fresh
+        return (
+            True if of_late >= self._wrong_from else None if of_late >= self._unsure_from else False
+        )
+
+    @property
+    def message(self) -> str:
+        """Return what has come, for a person: of late, or since the alert began."""
+        when = "in all" if self._is_held else f"in {self._within_s / 60:.0f} minutes"
+        return f"{self._says.format(self.in_all)} {when}"
 
 
 def _strain(verdict: _Verdict, seen: SeenByGateway) -> None:

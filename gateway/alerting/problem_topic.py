@@ -12,6 +12,9 @@ from tree_handler.batch import Entry
 class ProblemTopic:
     """Publishes what is wrong whenever that changes.
 
+    While the log refuses messages it does so with QoS 0, which needs no log, and once more when the
+    log takes messages again: else nobody would hear of the disk for which the log refuses them.
+
     Args:
         gateway_id: whose topic it is.
         topic: gives it; the gateway may move.
@@ -31,25 +34,27 @@ class ProblemTopic:
         self._topic = topic
         self._discovery = discovery
         self._accept = accept
-        self._told: tuple[str, bytes] | None = None
+        self._told: Entry | None = None
 
-    def tell(self, problem: Mapping[str, Any]) -> None:
+    def tell(self, problem: Mapping[str, Any], *, is_logged: bool = True) -> None:
         """Publish what is wrong, if that is news.
 
         Args:
             problem: of the gateway.
+            is_logged: whether the log takes messages.
 
         """
         payload = json.dumps(problem, separators=(",", ":")).encode()
-        topic = self._topic()
-        if self._told == (topic, payload):
+        topic, qos = self._topic(), 1 if is_logged else 0
+        told = Entry(topic, payload, qos=qos, retain=True)
+        if self._told == told:
             return
-        before, self._told = self._told, (topic, payload)
-        if before is not None and before[0] != topic:
-            self._accept(Entry(before[0], b"", qos=1, retain=True))
-        if before is None or before[0] != topic:
+        before, self._told = self._told, told
+        if before is not None and before.topic != topic:
+            self._accept(Entry(before.topic, b"", qos=qos, retain=True))
+        if before is None or before.topic != topic:
             self._announce(topic)
-        self._accept(Entry(topic, payload, qos=1, retain=True))
+        self._accept(told)
 
     def _announce(self, topic: str) -> None:
         if not self._discovery:

@@ -6,10 +6,12 @@ What is told here names people and machines; who may ask for it is decided by th
 from __future__ import annotations
 
 import heapq
+import itertools
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
+from gateway.base.in_turns import in_turns
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import NEVER_EXPIRES_S, Session
@@ -19,6 +21,9 @@ from light_dataclasses import dataclass
 
 PAGE = 200
 """Clients that are told at a time."""
+CLIENTS_PER_TURN: Final = 20
+IDS_PER_TURN: Final = 1_000
+"""So many are told of, or gone through by their identifiers, before others have a turn."""
 RANKED_S = 1.0
 """The busiest are sought by what has passed since they were sought last, but not within so long."""
 _WHY = "by the operator"
@@ -52,24 +57,43 @@ class ClientRoll:
         self._wall_clock = wall_clock
         self._ranked_at_s = 0.0
 
-    def page(self, after: str = "") -> Mapping[str, Any]:
+    async def page(self, after: str = "") -> Mapping[str, Any]:
         """The next of them in the order of their identifiers, ready for JSON.
+
+        Others have turns meanwhile. Whose session is there all the time is told once; whose comes
+        or ends meanwhile is told or not.
 
         Args:
             after: begin behind this identifier; at the first if it is empty.
 
         """
         sessions = self._core.sessions
-        found = heapq.nsmallest(PAGE + 1, (one for one, _ in sessions.items() if one > after))
-        told = [self._line(session) for one in found[:PAGE] if (session := sessions.get(one))]
-        return {"count": len(sessions), "has_more": len(found) > PAGE, "clients": told}
+        found = await self._next_ids(after)
+        told: list[dict[str, Any]] = []
+        async for one in in_turns(found[:PAGE], CLIENTS_PER_TURN):
+            session = sessions.get(one)
+            if session is not None:
+                told.append(self._line(session))
+        has_more = len(found) > PAGE
+        if has_more and not told:  # all of these have gone, and who asks goes on behind the last
+            return await self.page(found[PAGE - 1])
+        return {"count": len(sessions), "has_more": has_more, "clients": told}
 
-    def busiest(self, count: int) -> Mapping[str, Any]:
+    async def _next_ids(self, after: str) -> list[str]:
+        """Return the identifiers of a page, and one more if there is one."""
+        ids = [one for one, _ in self._core.sessions.items()]
+        found: list[str] = []
+        async for first in in_turns(range(0, len(ids), IDS_PER_TURN), 1):
+            some = [one for one in ids[first : first + IDS_PER_TURN] if one > after]
+            found = heapq.nsmallest(PAGE + 1, itertools.chain(found, some))
+        return found
+
+    async def busiest(self, count: int) -> Mapping[str, Any]:
         """Those that are connected and send and get the most, the busiest first, ready for JSON.
 
         What has passed since somebody asked last decides, then what has since they connected. Two
         who ask by turns shorten each other's time, and both are still told of the busiest. It is
-        one pass over all, since the loop waits meanwhile.
+        one pass over all, since the loop waits meanwhile; what is told of each is told in turns.
 
         Args:
             count: how many at most, 1 or more, of which `PAGE` are told.
@@ -100,7 +124,10 @@ class ClientRoll:
             if len(busiest) == most:
                 least = busiest[0][0]
         found = [one[-1] for one in sorted(busiest, reverse=True)]
-        told = [self._line(one) | _passed(one.channel) for one in found if one.channel is not None]
+        told: list[dict[str, Any]] = []
+        async for session in in_turns(found, CLIENTS_PER_TURN):
+            if session.channel is not None:
+                told.append(self._line(session) | _passed(session.channel))
         return {"count": len(self._core.sessions), "connected": connected, "clients": told}
 
     def one(self, client_id: str) -> Mapping[str, Any] | None:

@@ -11,7 +11,7 @@ from gateway.log.commits import Committed
 from gateway.mqtt import Connect
 from gateway.mqtt.kinds import V5
 from gateway.trust.policy.origins import OriginRules
-from gateway.trust.tls.certificates import PeerCertificate
+from gateway.trust.tls.peer_certificate import PeerCertificate
 from light_dataclasses import dataclass
 from tree_handler.batch import Row
 from tree_handler.sharing.rule import EachGateway, SharedGroups

@@ -9,7 +9,7 @@ from dtls.context import ServerContext
 from dtls.errors import IdentityError
 from dtls.identity import PeerIdentity, Proof
 from dtls.keystore import Keystore
-from gateway.trust.tls.certificates import CertificateError, identify
+from gateway.trust.tls.peer_certificate import CertificateError
 
 if TYPE_CHECKING:
     from gateway.trust.tls.context import Tls
@@ -34,9 +34,17 @@ class DtlsCredentials:
         if tls is None:
             return ServerContext(self._keystore.key_of)
         from dtls.certificates import ServerCertificates  # noqa: PLC0415  # only where there is one
+        from gateway.trust.tls.certificates import identify  # noqa: PLC0415  # as above
+
+        def identity_of(der: bytes) -> PeerIdentity:
+            try:
+                found = identify(der)
+            except CertificateError as error:
+                raise IdentityError(str(error)) from error
+            return PeerIdentity(Proof.CERTIFICATE, found.name, found.roles, der)
 
         shown = ServerCertificates(
-            tls.own, tls.key, tls.authorities, _identity_of, time.time, tls.revoked
+            tls.own, tls.key, tls.authorities, identity_of, time.time, tls.revoked
         )
         return ServerContext(self._keystore.key_of, shown)
 
@@ -55,11 +63,3 @@ class DtlsCredentials:
                 return False
             return self._tls.still_accepts(identity.der, before._tls)
         return self._keystore.has_same(identity.name.encode(), before._keystore)
-
-
-def _identity_of(der: bytes) -> PeerIdentity:
-    try:
-        certificate = identify(der)
-    except CertificateError as error:
-        raise IdentityError(str(error)) from error
-    return PeerIdentity(Proof.CERTIFICATE, certificate.name, certificate.roles, der)

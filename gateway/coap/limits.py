@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from coap_engine.held_bodies import OVERHEAD_BYTES
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.endpoint_limits import EndpointLimits
 from gateway.base.toml import checks
 from gateway.base.toml.toml_file import hold
-from gateway.coap.asked_at_once import held_bytes_least
+from gateway.coap.asked_at_once import ANSWER_BYTES, ASKED_AT_ONCE
 from light_dataclasses import dataclass
 
 _SHARES = DEFAULT_LIMITS.shares
@@ -74,3 +75,17 @@ class CoapLimits:
     def dtls(self) -> EndpointLimits:
         """Return the limits of the DTLS endpoint."""
         return EndpointLimits(established=self.sessions)
+
+
+def held_bytes_least(body_bytes: int) -> int:
+    """Return how many bytes of bodies one peer has room for at least.
+
+    Those are one body that is as long as any may be, and all that a command of ours asks for at
+    the same time.
+
+    Args:
+        body_bytes: how long a body may be.
+
+    """
+    own = ASKED_AT_ONCE * (ANSWER_BYTES + 2 * OVERHEAD_BYTES)
+    return max(body_bytes + 8 * OVERHEAD_BYTES, own)

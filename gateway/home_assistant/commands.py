@@ -14,7 +14,7 @@ from gateway.base.printable import said, told
 from gateway.sensors import senml
 from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
 from gateway.trust.policy.origins import Voice
-from record_formats.record import Value
+from record_formats.value import Value
 from tree_handler.batch import Row
 
 REFUSED = "command not carried out"

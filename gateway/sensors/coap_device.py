@@ -31,7 +31,7 @@ from gateway.sensors.parameters import NAME, DriverParameter
 from gateway.sensors.schedule import back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
 from gateway.sensors.values import Outcome, fitting
-from record_formats.record import Value
+from record_formats.value import Value
 
 TEXT: Final = 0
 OCTETS: Final = 42

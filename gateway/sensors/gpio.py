@@ -16,7 +16,7 @@ from gateway.sensors.options import SensorOptions
 from gateway.sensors.parameters import INTERVAL, NAME, DriverParameter
 from gateway.sensors.sensor import Actuator, Sensor
 from gateway.sensors.values import BOOLEAN, ValueKind
-from record_formats.record import Value
+from record_formats.value import Value
 
 PULLS: Final = {"up": True, "down": False, "none": None}
 LAST_PIN: Final = 27

@@ -30,7 +30,7 @@ from gateway.sensors.values import (
     from_text,
 )
 from light_dataclasses import dataclass
-from record_formats.record import UNCERTAIN, Value
+from record_formats.value import UNCERTAIN, Value
 
 HOLDS_S: Final = 300.0
 """So long a message is the device's state unless its table says otherwise."""

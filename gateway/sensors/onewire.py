@@ -15,7 +15,7 @@ from gateway.sensors.options import SensorOptions
 from gateway.sensors.parameters import INTERVAL, DriverParameter
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.values import Measured, Outcome
-from record_formats.record import UNCERTAIN
+from record_formats.value import UNCERTAIN
 
 FOLDER: Final = "/sys/bus/w1/devices"
 FAMILIES: Final = ("10", "22", "28", "3b", "42")

@@ -14,7 +14,8 @@ from gateway.sensors.values import (
     checked_unit,
 )
 from light_dataclasses import dataclass
-from record_formats.record import BAD, GOOD, UNCERTAIN, Record, Value
+from record_formats.record import Record
+from record_formats.value import BAD, GOOD, UNCERTAIN, Value
 from tree_handler.members.place import check_name
 
 _QUALITIES = (GOOD, UNCERTAIN, BAD)

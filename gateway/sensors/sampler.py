@@ -29,7 +29,8 @@ from gateway.sensors.schedule import Schedule, back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, SensorError, ValueRefusedError
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Outcome
-from record_formats.record import BAD, Record, Value
+from record_formats.record import Record
+from record_formats.value import BAD, Value
 
 MAX_SENSORS = 10_000
 READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due

@@ -25,7 +25,7 @@ from gateway.sensors.values import (
     from_text,
 )
 from light_dataclasses import dataclass
-from record_formats.record import BAD, GOOD, UNCERTAIN, Quality, Value
+from record_formats.value import BAD, GOOD, UNCERTAIN, Quality, Value
 
 CONTENT_FORMAT: Final = 110
 """application/senml+json (RFC 8428, section 12.3.1)."""

@@ -25,7 +25,7 @@ from gateway.sensors.device_resource import ChildResources, DeviceResource, chec
 from gateway.sensors.link_texts import DescriptionError, check_text, checked_attributes
 from gateway.sensors.values import KINDS, NUMBER, Outcome, ValueKind
 from light_dataclasses import dataclass
-from record_formats.record import Value
+from record_formats.value import Value
 from tree_handler.members.place import check_name
 
 MAX_NAME_LENGTH = 200

@@ -7,7 +7,7 @@ import asyncio
 from gateway.base.write_turns import WriteTurn
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor
-from record_formats.record import Value
+from record_formats.value import Value
 
 
 async def set_in_turn(sampler: Sampler, actuator: Actuator, value: Value, asker: str) -> None:

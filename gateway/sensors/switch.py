@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.sensors.sensor import Actuator, ValueRefusedError
-from record_formats.record import Value
+from record_formats.value import Value
 
 
 class Switch(Actuator):

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Final, Literal
 
 from light_dataclasses import dataclass
-from record_formats.record import GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
+from record_formats.value import GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
 
 ValueKind = Literal["number", "text", "boolean", "bytes"]
 

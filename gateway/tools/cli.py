@@ -7,6 +7,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -71,6 +72,18 @@ def _doctor(options: argparse.Namespace) -> int:
     return doctor.run(options, config_file(options))
 
 
+def _init(options: argparse.Namespace) -> int:
+    from gateway.tools.commands import new_gateways  # noqa: PLC0415  # the others write no gateways
+
+    return new_gateways.run(options)
+
+
+def _place(options: argparse.Namespace) -> int:
+    from gateway.tools.commands import placing  # noqa: PLC0415  # the others write no configuration
+
+    return placing.run(options, config_file(options))
+
+
 def _about_sensors(options: argparse.Namespace) -> int:
     sensors.check_options(options)
     if options.action not in sensors.HERE and not options.in_file:
@@ -129,9 +142,13 @@ def _looks(options: argparse.Namespace) -> int:
 
 def _about_resources(name: str) -> Command:
     def command(options: argparse.Namespace) -> int:
-        from gateway.tools.commands import finding, resources  # noqa: PLC0415  # as above
+        if name == "discover":
+            from gateway.tools.commands import finding  # noqa: PLC0415  # as above
 
-        does: Command = getattr(finding if name == "discover" else resources, name)
+            return finding.discover(options)
+        from gateway.tools.commands import resources  # noqa: PLC0415  # as above
+
+        does: Command = getattr(resources, name)
         return does(options)
 
     return command
@@ -191,7 +208,7 @@ def command_line() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=VersionAction)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     adders = (
-        init.add,
+        partial(init.add, command=_init),
         join.add,
         first_start.add,
         serving.add,
@@ -208,7 +225,7 @@ def command_line() -> argparse.ArgumentParser:
     place.add(
         commands,
         add_config,
-        lambda options: place.run(options, config_file(options)),
+        _place,
     )
     configuration.add(commands, add_config, _about_configuration)
     policy_arguments.add(commands, add_config)

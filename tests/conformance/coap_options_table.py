@@ -1,4 +1,4 @@
-"""What each option does on each way to a resource: `docs/coap-options.md`, made from this table.
+"""A table of what each option does on each way to a resource: it makes `docs/coap-options.md`.
 
 Run as ``python tests/conformance/coap_options_table.py`` to write the page. `test_coap_options.py`
 has a test of each cell, with every method.

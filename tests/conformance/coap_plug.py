@@ -87,7 +87,7 @@ class Plug:
 
     @property
     def has_come(self) -> bool:
-        """Whether something came that was not taken."""
+        """Return whether a message came that nobody has taken yet."""
         return bool(self._sent)
 
     async def take(self) -> Line:

@@ -115,7 +115,7 @@ class Lamp(resource.ObservableResource):  # type: ignore[misc]  # aiocoap is unt
 
 @dataclass
 class Answer:
-    """What came of a request."""
+    """The response to a request."""
 
     code: int
     options: tuple[Option, ...] = ()
@@ -308,7 +308,7 @@ class Proxy(Way):
 
 
 class Oscore(Way):
-    """What is asked stands inside; aiocoap's client makes the outside."""
+    """The way of OSCORE: the request stands inside, and aiocoap's client makes the outside."""
 
     name, at = "OSCORE", "gw-root"
 

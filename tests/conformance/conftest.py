@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _of_its_version(item: pytest.Item) -> Iterator[pytest.Mark]:
-    """What the item's version alone is marked with."""
+    """Give the marks that an item has for its version of MQTT alone."""
     called = getattr(item, "callspec", None)
     level = None if called is None else called.params.get("spoken")
     if level is not None:
@@ -75,7 +75,7 @@ def _of_its_version(item: pytest.Item) -> Iterator[pytest.Mark]:
 
 @pytest.fixture(scope="session")
 def broker_address(request: pytest.FixtureRequest) -> Address:
-    """Where the broker under test listens."""
+    """The address at which the broker under test listens."""
     given = request.config.getoption("broker", None)
     if given is not None:
         return _address(given)
@@ -84,7 +84,7 @@ def broker_address(request: pytest.FixtureRequest) -> Address:
 
 @pytest.fixture(scope="session")
 def websocket_address(request: pytest.FixtureRequest) -> Address:
-    """Where it listens for websockets."""
+    """The address at which the broker under test listens for websockets."""
     given = request.config.getoption("websocket", None)
     if given is not None:
         return _address(given)

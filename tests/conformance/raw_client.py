@@ -15,7 +15,7 @@ from typing import Any
 from raw_packets import V5, Filter, Kind, Packets, Property, Props, Received, Text, parse
 
 TIMEOUT_S = 30.0
-"""How long an answer may take; a test that passes never waits for it."""
+"""The longest time that an answer may take; a test that passes never waits for so long."""
 
 FOR_EVER = (Property.SESSION_EXPIRY_INTERVAL, 0xFFFFFFFF)
 """A session of 5.0 that does not end by itself."""

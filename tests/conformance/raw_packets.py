@@ -264,7 +264,7 @@ class Received:
 
     @property
     def dup(self) -> bool:
-        """Whether a PUBLISH says that it was sent before."""
+        """Return whether a PUBLISH says that it was sent before."""
         return bool(self.flags & 8)
 
     @property
@@ -314,10 +314,10 @@ class _Reader:
         found: list[tuple[int, Any]] = []
         while inner.data:
             identifier = inner.variable()
-            found.append((identifier, inner._value(identifier)))
+            found.append((identifier, inner.value(identifier)))
         return tuple(found)
 
-    def _value(self, identifier: int) -> Any:
+    def value(self, identifier: int) -> Any:
         if identifier == Property.USER_PROPERTY:
             return self.binary().decode(), self.binary().decode()
         if identifier == Property.SUBSCRIPTION_IDENTIFIER:

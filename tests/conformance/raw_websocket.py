@@ -30,7 +30,7 @@ class WebSocketClient:
 
     @property
     def subprotocol(self) -> str | None:
-        """What the server selected."""
+        """The subprotocol that the server selected."""
         return self._socket.subprotocol
 
     def send(self, *frames: bytes | str) -> None:

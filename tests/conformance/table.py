@@ -1,4 +1,4 @@
-"""Which test covers which normative statement: `docs/conformance.md`, made from the markers.
+"""A table of the tests that cover each normative statement: it makes `docs/conformance.md`.
 
 Run as ``python tests/conformance/table.py`` to write the table. The markers are read from the
 tests' source, so that nothing has to run.

@@ -85,7 +85,7 @@ async def carried_out(one: Way, *options: Option) -> None:
 
 
 async def sent(world: World, code: int, *options: Option, payload: bytes = b"") -> Answer:
-    """What a request with just these options is answered with."""
+    """Send a request with just these options; return its answer."""
     return await world.answer(world.send(code, options, payload))
 
 

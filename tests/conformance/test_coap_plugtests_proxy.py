@@ -90,7 +90,7 @@ class ReverseProxy:
 
     @property
     def forwarded(self) -> int:
-        """How many messages went between proxy and server."""
+        """The number of messages that went between proxy and server."""
         return len(self.fleet.published)
 
 

@@ -35,9 +35,9 @@ REASONS = {
     V311: {ENDED},
     V5: {MALFORMED, PROTOCOL_ERROR, 0x8F, 0x90, 0x94, 0x95},
 }
-"""How a broken packet must end: in 3.1.1 in silence, in 5.0 with a DISCONNECT that fits."""
+"""The ends that a broken packet may bring: silence in 3.1.1, a DISCONNECT that fits in 5.0."""
 BEFORE_THE_VERSION = {ENDED, 1, 0x84}
-"""How what may be no MQTT of this version ends: 3.1.1 has a return code for it, 5.0 a reason."""
+"""The ends of what may be no MQTT of this version: a return code in 3.1.1, a reason in 5.0."""
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ class Bench:
     """A broker with a client that behaves."""
 
     _dialled: ClassVar[deque[float]] = deque(maxlen=CONNECTS_PER_S)
-    """When the last connections were made."""
+    """The times at which the last connections were made."""
 
     def __init__(self, address: Address, level: int) -> None:
         self.level = level
@@ -85,7 +85,7 @@ class Bench:
         return client
 
     def outcome(self, data: bytes, *, dialled: bool = False) -> int:
-        """What comes of bytes: ALIVE, ENDED, or the reason that a DISCONNECT or CONNACK gave."""
+        """Send bytes; return ALIVE, ENDED, or the reason that a DISCONNECT or CONNACK gave."""
         client = self.dial() if dialled else self.connected()
         try:
             return self._outcome(client, data)
@@ -315,7 +315,7 @@ def test_a_packet_is_refused_at_every_length_at_which_it_is_not_whole(
 
 
 VERSION_AT = 7
-"""How many bytes of a CONNECT's body the protocol name and version take."""
+"""The number of bytes that protocol name and version take in the body of a CONNECT."""
 
 
 def test_a_connect_is_refused_at_every_length_at_which_it_is_not_whole(bench: Bench) -> None:
@@ -416,7 +416,7 @@ CLIENTS_PROPERTIES: dict[str, set[int]] = {
     "SUBSCRIBE": {0x0B, 0x26},
     "UNSUBSCRIBE": {0x26},
 }
-"""What a client may send where (table 2-4)."""
+"""The properties that a client may send, by their place (table 2-4)."""
 VALUES: dict[int, Any] = {
     **dict.fromkeys(Property, 1),
     **dict.fromkeys((0x03, 0x08, 0x12, 0x15, 0x1A, 0x1C, 0x1F), "text"),

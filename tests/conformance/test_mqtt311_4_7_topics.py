@@ -11,7 +11,7 @@ MQTT = Packets(V311)
 
 
 def delivered(broker: Broker, below: str, names: list[str]) -> list[str]:
-    """Which of the topics, all below the test's own, a subscription to the filter gets."""
+    """Publish topics below the test's own; return those that a subscription to the filter gets."""
     client = broker.subscriber(broker.topic(below), broker.topic("the-end"))
     for name in [*names, "the-end"]:
         client.publish(broker.topic(name), name.encode())

@@ -26,7 +26,7 @@ ALLOWED_IN_CONNACK = {
 
 
 def announced(client: Client, identifier: int, otherwise: int) -> int:
-    """What the CONNACK says of a limit."""
+    """Return a limit as the CONNACK announces it, or its default."""
     assert client.connack is not None
     value = client.connack.value(identifier, otherwise)
     assert isinstance(value, int)

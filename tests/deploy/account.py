@@ -1,4 +1,4 @@
-"""What a gateway has acknowledged, and whether a client that was away gets all of it.
+"""An account of acknowledged messages, all of which a client that was away must get.
 
 One client subscribes with a session that outlives its connection, and goes. Another publishes at
 QoS 1 and counts what had a PUBACK. In the end the first comes back and is given what it missed.
@@ -70,7 +70,7 @@ class Account:
             thread.join(60)
 
     def lost(self, count: int) -> set[int]:
-        """Which of the first so many numbers the client that was away does not get."""
+        """Return those of the first so many numbers that the client that was away does not get."""
         missing = set(range(count))
         if missing:
             thread = threading.Thread(target=self._enter, args=(self._take(missing),))

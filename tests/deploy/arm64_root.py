@@ -18,7 +18,7 @@ from commands import run
 
 SUITE = "trixie"
 KIND = "cp313-aarch64"
-"""What that suite's Python takes."""
+"""The tag of the wheels that this suite's Python takes."""
 PACKAGES = "python3,python3-venv,dash,coreutils"
 PROGRAMS = (
     ("mmdebstrap", "mmdebstrap"),
@@ -28,7 +28,7 @@ PROGRAMS = (
     ("mosquitto_sub", "mosquitto-clients"),
     ("coap-client-openssl", "libcoap3-bin"),
 )
-"""What is needed, and the Debian package that has it."""
+"""Each program that is needed, and the Debian package that has it."""
 BINFMT = Path("/proc/sys/fs/binfmt_misc")
 IN_ROOT = "mount -t proc proc {root}/proc && exec chroot {root} "
 IN_CHROOT = """#!/bin/sh
@@ -42,7 +42,7 @@ SLOW_S = 1800.0
 
 
 def why_not() -> str | None:
-    """Why there can be no such root here, or None if there can."""
+    """Return why there can be no such root here, or None if there can."""
     if os.geteuid() != 0:
         return "only root can make and enter a root file system"
     for program, package in PROGRAMS:
@@ -96,7 +96,7 @@ class Arm64Root:
         return IN_CHROOT.format(inside=IN_ROOT.format(root=self.path))
 
     def command(self, *command: str, **environment: str) -> list[str]:
-        """What runs a command in the root; its process is that of the command itself."""
+        """Return the command line that runs a command in the root, as a process of its own."""
         script = IN_ROOT.format(root=self.path) + '"$@"'
         settings = {"PATH": "/usr/bin:/usr/sbin", "LC_ALL": "C.UTF-8", "HOME": "/root"}
         given = (f"{name}={value}" for name, value in (settings | environment).items())
@@ -104,7 +104,7 @@ class Arm64Root:
         return ["unshare", "--mount", "sh", "-c", script, "sh", *inside]
 
     def run(self, *command: str, **environment: str) -> str:
-        """What a command prints in it.
+        """Run a command in the root; return what it prints.
 
         Raises:
             AssertionError: it failed.

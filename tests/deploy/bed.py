@@ -30,7 +30,7 @@ PROGRAMS = (
     ("systemd-nspawn", "systemd-container"),
     ("nsenter", "util-linux"),
 )
-"""What is needed beside what namespaces need, and the Debian package that has it."""
+"""Each program that is needed beside those of namespaces, and the Debian package that has it."""
 PACKAGES = "python3,python3-venv,systemd,dbus,zstd"
 KEPT_IN = "HEDGEROW_BED_ROOTS"
 """The environment variable that names a folder in which root file systems stay for the next run."""
@@ -40,7 +40,7 @@ BOOT_S = 120.0
 """A system is up by then, under load too."""
 DOWN_S = 300.0
 REBOOT = 133
-"""What systemd-nspawn ends with when its system wants to boot again."""
+"""The exit code of systemd-nspawn when its system wants to boot again."""
 IN_PI = """#!/bin/sh
 # Called as ssh is: the last argument is the command, the one before it the host.
 for argument do host=$command command=$argument; done
@@ -57,7 +57,7 @@ INOTIFY_EACH = 16
 
 
 def why_not() -> str | None:
-    """Why there can be no bed here, or None if there can."""
+    """Return why there can be no bed here, or None if there can."""
     if (why := namespaces.why_not()) is not None:
         return why
     for program, package in PROGRAMS:
@@ -116,7 +116,7 @@ class Pi:
 
     @property
     def console(self) -> Path:
-        """What its boots printed."""
+        """The file to which its boots print."""
         return self.folder / f"{self.name}.console"
 
     def boot(self) -> None:
@@ -174,13 +174,13 @@ class Pi:
         self._nspawn = None
 
     def sent_bytes(self) -> int:
-        """What Ansible has sent to it so far: commands, modules and files."""
+        """Return how many bytes Ansible has sent to it so far: commands, modules and files."""
         told = self.folder / f"{self.address}.sent"
         text = told.read_text() if told.exists() else ""
         return sum(int(count) for count in re.findall(r"^(\d+) bytes", text, re.MULTILINE))
 
     def run(self, *command: str, timeout_s: float = 120.0) -> str:
-        """What a command prints in it.
+        """Run a command in it; return what the command prints.
 
         Raises:
             AssertionError: it failed, or the system is off.
@@ -324,7 +324,7 @@ class Bed:
         return parts["root"]
 
     def operator(self, *command: str) -> list[str]:
-        """What runs a command on the operator's machine."""
+        """Return the command line that runs a command on the operator's machine."""
         return self.switch.command(*command)
 
     def remove(self) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from commands import run
 
 PROGRAMS = (("mkfs.xfs", "xfsprogs"), ("mkfs.ext4", "e2fsprogs"), ("fusermount3", "fuse3"))
-"""What is needed, and the Debian package that has it."""
+"""Each program that is needed, and the Debian package that has it."""
 SHELF_BYTES = 24 << 30
 """Room for all images; what nobody writes takes none."""
 CARD_BYTES = 3 << 30
@@ -29,7 +29,7 @@ The content of files follows only after 30 s, the kernel's default: files have t
 
 
 def why_not() -> str | None:
-    """Why there can be no cards here, or None if there can."""
+    """Return why there can be no cards here, or None if there can."""
     for program, package in PROGRAMS:
         if shutil.which(program) is None:
             return f"{program} is not installed: sudo apt-get install {package}"
@@ -52,7 +52,7 @@ class Card:
     image: Path
 
     def copied(self, name: str) -> Card:
-        """What is in the image now, as another card."""
+        """Copy the image as it is now; return the copy as another card."""
         other = Card(self.image.with_name(f"{name}.img"))
         run("cp", "--reflink=always", self.image, other.image)
         return other
@@ -83,7 +83,7 @@ def mounted(disk: Path, root: Path, *options: str) -> Iterator[Path]:
 
 
 class Shelf:
-    """Where cards are.
+    """A folder that holds cards.
 
     Args:
         folder: of the shelf, mounted.

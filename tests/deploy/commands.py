@@ -12,7 +12,7 @@ WAIT_S = 120.0
 
 
 def run(*command: str | Path, timeout_s: float = 300.0) -> str:
-    """What a command prints.
+    """Run a command; return what it prints.
 
     Raises:
         AssertionError: it failed.

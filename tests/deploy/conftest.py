@@ -1,4 +1,4 @@
-"""What stands on booted systems: left out unless the mark `deploy` is asked for."""
+"""Fixtures of booted systems: their tests are left out unless the mark `deploy` is asked for."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ PASSWORD = "open sesame"
 
 @dataclass(frozen=True)
 class Play:
-    """What a run of a playbook came to.
+    """The outcome of one run of a playbook.
 
     Attributes:
         returncode: of `ansible-playbook`.
@@ -56,7 +56,7 @@ class Play:
         return self
 
     def failures(self) -> list[str]:
-        """What it printed of tasks that failed, on whichever host, the first one first."""
+        """Return the lines that it printed of failed tasks, on whichever host, in their order."""
         return re.findall(r"^(?:fatal|failed): .*$", self.output, re.MULTILINE)
 
 
@@ -256,7 +256,7 @@ class DeployedFleet:
         return done.returncode, (done.stdout + done.stderr).strip()
 
     def status(self, name: str) -> dict[str, Any]:
-        """What a gateway says of itself; nothing while it does not answer."""
+        """Return the status that a gateway tells; empty while it does not answer."""
         address = self.bed.pis[name].address
         code, told = self.hedgerow("status", address, "--json", "--timeout", "4")
         if code:

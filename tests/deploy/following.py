@@ -45,7 +45,7 @@ class Repository:
 
     @property
     def url(self) -> str:
-        """Where `serve` has it."""
+        """The URL at which `serve` has it."""
         return f"git://{OPERATOR}/{self.folder.name}"
 
     def serve(self) -> list[str]:
@@ -78,7 +78,7 @@ class Follower:
         return self.fleet.bed.pis[self.name]
 
     def pull(self) -> tuple[int, str]:
-        """What the timer does once a day: exit code and the unit's journal since."""
+        """Do what the timer does once a day; return the exit code, and the unit's journal since."""
         since = self.pi.run("date", "+%F %T").strip()
         done = inside(self.pi.leader, ["systemctl", "start", "hedgerow-pull.service"], PULL_S)
         journal = self.pi.says(
@@ -87,14 +87,14 @@ class Follower:
         return done.returncode, journal
 
     def releases(self) -> dict[str, Any]:
-        """What the Pi says of its releases."""
+        """Return what the Pi says of its releases."""
         switch = "PYTHONPATH=/opt/hedgerow/switch"
         said = self.pi.run("env", switch, "python3", "-B", "-m", "releases", "status")
         told: dict[str, Any] = json.loads(said)
         return told
 
     def marks(self) -> int:
-        """How many releases more the one that runs is than the first (`next_release`)."""
+        """Return by how many releases the one that runs is ahead of the first (`next_release`)."""
         folder = self.pi.root / "opt/hedgerow/releases" / self.fleet.release(self.name)
         (module,) = folder.glob("lib/python3*/site-packages/gateway/__init__.py")
         return module.read_text().count("# one more release")

@@ -1,4 +1,4 @@
-"""What systems of a bed fetch packages through: a proxy on the bridge, to the machine's network.
+"""A proxy on a bed's bridge, through which its systems fetch packages over the machine's network.
 
 A system has no other way out. It is told of the proxy where apt and pip look, and trusts whom this
 machine trusts, which may have a mirror of its own.

@@ -32,7 +32,7 @@ EVERY_S = 0.05
 DURING = 2 / 3
 """Of the moments that are looked at, so many are before the playbook's end."""
 WELL = ("answers", "not yet")
-"""What a gateway is after a boot: as it was, or not there before the cut either."""
+"""Good states of a gateway after a boot: as it was, or not there before the cut either."""
 ANSWERS_S = 90.0
 """A gateway that was there answers so soon after its Pi's boot."""
 CERTIFICATES = "etc/hedgerow/tls"
@@ -41,7 +41,7 @@ BRING_CERTIFICATES = ("site.yml", "rotate_keys.yml")
 GIVEN = {"gateway.pem": "{}.pem", "gateway.key.pem": "{}.key.pem", "ca.pem": "ca.pem"}
 """Names on the Pi, and the operator's, which have the gateway's."""
 FOLDERS = ("etc", "opt", "usr/local", "var/lib/hedgerow-roles", "root")
-"""What a playbook may have written, beside the gateway's state."""
+"""The folders that a playbook may write to, beside the gateway's state."""
 OF_ONE_BOOT = frozenset(
     {"etc/machine-id", "etc/.updated", "etc/ld.so.cache", "etc/.pwd.lock", "opt/hedgerow/.lock"}
 )
@@ -49,16 +49,16 @@ OF_ONE_BOOT = frozenset(
 
 RELEASES = "opt/hedgerow/releases"
 MARK = "installed"
-"""What vouches for a release is in its folder."""
+"""The file in a release's folder that vouches for the release."""
 WHOLE_RELEASE = PROJECT / "gateway/tools/provisioning/whole_release.sh"
-"""What a Pi asks whether a release is as its mark says."""
+"""The script by which a Pi tells whether a release is as its mark says."""
 NOT_OF_A_PLAYBOOK = ("__pycache__", f"/{CERTIFICATES}")
 """Folders that Python or Ansible fill, and the one that is compared with what the operator has."""
 
 
 @dataclass(frozen=True)
 class Tick:
-    """What went on at a moment.
+    """A moment of a playbook's run.
 
     Attributes:
         after_s: since the playbook began.
@@ -151,7 +151,7 @@ def _parts(begin_s: float, end_s: float, count: int) -> list[tuple[float, float]
 
 @dataclass(frozen=True)
 class Look:
-    """What is on a card before it boots.
+    """The state of a card before it boots.
 
     Attributes:
         wrong: what no cut may leave: a file system that is not sound once its journal is read, or
@@ -170,7 +170,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Cut:
-    """What became of a Pi that lost its power.
+    """A Pi that lost its power, and what became of it.
 
     Attributes:
         playbook, moment: when.
@@ -194,7 +194,7 @@ class Cut:
 
     @property
     def is_well(self) -> bool:
-        """Whether all that was tried is as it should be."""
+        """Return whether all that was tried is as it should be."""
         return self.came_up and not self.lost and self._is_whole
 
     @property
@@ -297,7 +297,7 @@ class Cinema:
         )
 
     def look(self, film: Film, moment: Moment) -> Look:
-        """See what a cut left, without a boot."""
+        """Examine what a cut left on the card, without a boot."""
         card = moment.left.card
         try:
             with card.mounted() as root:
@@ -389,7 +389,7 @@ class Cinema:
         return sorted(others) + self._other_certificates(film)
 
     def _lost(self, film: Film, moment: Moment) -> set[int]:
-        """What was acknowledged and is not there; a backup that is there took its part back."""
+        """Return the acknowledged messages that are gone, but for those that a backup took back."""
         lost = self.account.lost(moment.tick.acknowledged)
         back = {number for number in film.taken_back if number < moment.tick.acknowledged}
         return lost - back if lost >= back else lost

@@ -1,4 +1,4 @@
-"""What a card was handed while it was in a Pi, and what a power cut at any moment leaves of it.
+"""A recording of all that a card in a Pi was handed, and the cards that power cuts leave of it.
 
 A disk's flush is a promise: all that it was handed before outlives a cut. What came later it may
 have kept or not, in whatever order, in pieces of `PIECE_BYTES`. `Recording.cut` draws which.
@@ -36,7 +36,7 @@ SHARES = (0.0, 0.5, 1.0)
 
 @dataclass(frozen=True)
 class Left:
-    """What a cut leaves.
+    """The card that a cut leaves.
 
     Attributes:
         card: with all that was flushed, and what was drawn of the rest.

@@ -63,7 +63,7 @@ def key(fleet: DeployedFleet) -> Path:
 
 
 def place(pi: Pi) -> Path:
-    """Where its backups are, as this machine sees it: another mount than the Pi's root."""
+    """Return the folder of its backups as seen here: it is another mount than the Pi's root."""
     return Path(f"/proc/{pi.leader}/root{PLACE}")
 
 
@@ -75,13 +75,13 @@ def backed_up(pi: Pi) -> list[Path]:
 
 
 def word(pi: Pi) -> dict[str, Any]:
-    """What the last trial has left beside the backups."""
+    """Return what the last trial has noted beside the backups."""
     left: dict[str, Any] = json.loads((place(pi) / f"{NAME}.trial.json").read_text())
     return left
 
 
 def told(fleet: DeployedFleet) -> object:
-    """How it stands with its backups, as the gateway itself says."""
+    """Return the state of its backups, as the gateway itself tells it."""
     return fleet.status(NAME).get("backup", {}).get("state")
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
 SUITES = {"bookworm": "cp311", "trixie": "cp313"}
 NAMES = ("*hedgerow*", "__pycache__")
-"""What the package makes has one of these names."""
+"""Patterns of names: all that the package makes has one of these."""
 PASSING = ("/var/log", "/run", "/proc", "/sys", "/dev", "/tmp", "/opt/debs", "/var/lib/dpkg")
 
 

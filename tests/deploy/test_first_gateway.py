@@ -43,7 +43,7 @@ echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/quick
 apt-get update -qq
 apt-get install -qq -y --no-install-recommends sudo openssh-server >/dev/null 2>&1
 """
-"""What the image of a Pi brings, and the smallest Debian does not."""
+"""Commands that install what the image of a Pi brings, and the smallest Debian does not."""
 USER = "pi"
 CHECKOUT = Path(f"/home/{USER}/hedgerow")
 TOKEN = re.compile(r"^(hedgerow-enrol://([\w-]+)@\S+)", re.MULTILINE)

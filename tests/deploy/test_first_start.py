@@ -38,7 +38,7 @@ class Desk:
     jar: Path
 
     def ask(self, path: str, body: dict[str, Any] | None = None, csrf: str = "") -> Any:
-        """What the page answers."""
+        """Send a request to the page; return its answer."""
         sent = () if body is None else ("-d", json.dumps(body))
         said = run(
             *self.bed.operator(
@@ -113,7 +113,7 @@ def asked(desk: Desk) -> str:
 
 
 def told_by(desk: Desk, path: str, name: str) -> str:
-    """What is told by a page that may not be there yet."""
+    """Return a value that the page tells; empty while there is no page yet."""
     try:
         return str(desk.ask(f"api/v1/{path}").get(name, ""))
     except (AssertionError, ValueError):

@@ -33,7 +33,7 @@ class Machines:
     fleet: Path
 
     def operator(self, *words: str) -> str:
-        """What a command prints on the operator's machine."""
+        """Run a `hedgerow` command on the operator's machine; return what it prints."""
         return run(*self.bed.operator(*HEDGEROW, *words))
 
     def token(self, name: str, *options: str) -> str:

@@ -22,7 +22,7 @@ from fleet import PASSWORD, DeployedFleet
 pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 NAME = "gw-old"
 FOLDERS = ("etc/hedgerow", "etc/systemd/system", "opt/hedgerow", "var/lib/hedgerow")
-"""What of a root an upgrade of Debian leaves as it is."""
+"""The folders of a root that an upgrade of Debian leaves as they are."""
 ACCOUNTS = ("etc/passwd", "etc/group", "etc/shadow")
 
 

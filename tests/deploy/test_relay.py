@@ -28,7 +28,7 @@ BACK_S = 180.0
 
 @dataclass
 class RelayedPi:
-    """What stands while the tests run."""
+    """A relay and a Pi behind it, which stand while the tests run."""
 
     bed: Bed
     folder: Path
@@ -99,11 +99,11 @@ class RelayedPi:
         )
 
     def listens(self) -> bool:
-        """Whether the way of any gateway ends at the relay now."""
+        """Return whether the way of any gateway ends at the relay now."""
         return ":17884" in self.relay.says("ss", "-Hltn")
 
     def answers(self) -> bool:
-        """Whether a command comes through."""
+        """Return whether a command comes through."""
         return self.shell("root@gw-field", "true").returncode == 0
 
 

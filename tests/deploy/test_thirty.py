@@ -73,7 +73,7 @@ def first(of_thirty: DeployedFleet) -> Play:
 
 @pytest.fixture(scope="module")
 def told(of_thirty: DeployedFleet, first: Play) -> dict[str, dict[str, Any]]:
-    """What each says of itself."""
+    """The status that each gateway tells."""
     tell(of_thirty, "first run", first, dict.fromkeys(of_thirty.hosts, 0))
     return {name: of_thirty.status(name) for name in of_thirty.hosts}
 

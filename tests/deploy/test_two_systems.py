@@ -37,7 +37,7 @@ NEVER_RUNS = 'raise SystemExit("this release never runs")\n'
 
 @dataclass(frozen=True)
 class Builder:
-    """Who builds and signs.
+    """A machine that builds and signs images.
 
     Attributes:
         folder: with the images.

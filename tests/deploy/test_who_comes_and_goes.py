@@ -1,4 +1,4 @@
-"""What an operator does to a fleet that runs: keys, backups, new hardware, and one that leaves.
+"""An operator changes a fleet that runs: keys, backups, new hardware, and a gateway that leaves.
 
 It comes behind the other modules, which stand on three gateways.
 """

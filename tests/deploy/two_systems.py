@@ -122,12 +122,12 @@ class PiWithTwoSystems:
         pytest.fail(f"restarts for ever: {self.starts}\n{self.console()[-3000:]}")
 
     def run(self, *command: str) -> str:
-        """What a command prints in the system that runs, errors included."""
+        """Run a command in the system that runs; return what it prints, errors included."""
         done = inside(self.leader, command, UP_S)
         return (done.stdout + done.stderr).strip()
 
     def hedgerow(self, *arguments: str) -> str:
-        """What `hedgerow` prints in it."""
+        """Run `hedgerow` in it; return what it prints."""
         stands_in = ("HEDGEROW_FIRMWARE=/run/firmware", "HEDGEROW_PARTITIONS=/run/card/p")
         return self.run("env", *stands_in, "/opt/hedgerow/venv/bin/hedgerow", *arguments)
 
@@ -142,11 +142,11 @@ class PiWithTwoSystems:
 
     @property
     def is_on(self) -> bool:
-        """Whether its first process lives."""
+        """Return whether its first process lives."""
         return self.leader > 0 and Path(f"/proc/{self.leader}").exists()
 
     def console(self) -> str:
-        """What its starts printed."""
+        """Return what its starts printed."""
         return (self.folder / "console").read_text(errors="replace")
 
     def cut_power(self) -> None:

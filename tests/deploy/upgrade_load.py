@@ -82,7 +82,7 @@ class Load:
 
     @property
     def lost(self) -> set[int]:
-        """What was acknowledged and has not come."""
+        """The numbers that were acknowledged and have not come."""
         return set(self.acknowledged) - set(self.received)
 
     def _run(self) -> None:

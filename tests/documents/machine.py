@@ -23,7 +23,7 @@ _OWN = ("/etc", "/srv", "/var/lib", "/var/spool")
 
 
 def why_not() -> str | None:
-    """Why there can be no such machine here, or None if there can."""
+    """Return why there can be no such machine here, or None if there can."""
     if os.geteuid() != 0:
         return "a machine of namespaces needs root: run it with sudo"
     for program, package in (
@@ -39,7 +39,7 @@ def why_not() -> str | None:
 
 @dataclass(frozen=True)
 class Done:
-    """How a script ended.
+    """The end of a script.
 
     Attributes:
         code: its exit code.

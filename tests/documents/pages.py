@@ -1,4 +1,4 @@
-"""What a page of the documents has for a reader to type, and what its comments say of it.
+"""Blocks of the documents that a reader types, and what comments in the page say of them.
 
 Just before a block may stand HTML comments, one a line:
 
@@ -69,7 +69,7 @@ class Block:
 
     @property
     def is_transcript(self) -> bool:
-        """Whether commands stand behind "$ ", and what they print below them."""
+        """Return whether commands stand behind "$ ", with what they print below them."""
         return self.language in ("console", "") and self.text.startswith("$ ")
 
     @property
@@ -81,7 +81,7 @@ class Block:
         return "not run" in self.said or "tried by" in self.said
 
     def one(self, word: str) -> str | None:
-        """What a comment says that may stand once."""
+        """Return what a comment says that may stand once, or None if there is none."""
         values = self.said.get(word, [])
         if len(values) > 1:
             raise PageError(f"{self.place}: {word!r} stands {len(values)} times")

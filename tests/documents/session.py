@@ -21,7 +21,7 @@ Surrounding = Callable[["Session"], None]
 
 
 class Session:
-    """What one reader does on one machine.
+    """One reader's session on one machine.
 
     Args:
         machine: which runs.

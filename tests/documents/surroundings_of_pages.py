@@ -1,4 +1,4 @@
-"""What blocks of the documents need around them, by the name that a comment before them says.
+"""Surroundings that blocks of the documents need, by the name that a comment before them says.
 
 Everything belongs to one fleet: gw-north is this machine's gateway, 10.0.0.2; gw-south its
 neighbour, under 10.0.0.3.
@@ -239,13 +239,13 @@ def full_disk(session: Session) -> None:
 
 
 def room(session: Session) -> None:
-    """What else was there is gone."""
+    """Make room on the disk, and wait until the gateway takes messages again."""
     session.do("rm state/other")
     session.wait_for("hedgerow pub --config gateway.toml -t campus/lamp -m on")
 
 
 def journal(session: Session) -> None:
-    """What systemd's commands do with the gateway's lines and process."""
+    """Make stand-ins of systemd's commands, which work on the gateway's lines and process."""
     status = "hedgerow status 127.0.0.1 --json"
     pid = f"{status} | python -c 'import json, sys; print(json.load(sys.stdin)[\"pid\"])'"
     lines = f"cat {session.folder.parent}/output-*"

@@ -52,7 +52,7 @@ class CoapWriter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether all it wanted is done."""
+        """Return whether all its writes are done."""
         return not self.wanted
 
     def go_on(self, now: float) -> None:

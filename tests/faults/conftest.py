@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def quiet() -> Iterator[None]:
-    """What a failing disk has a gateway say would be most of a test's time."""
+    """Silence the logs: what a gateway says of a failing disk would be most of a test's time."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -38,7 +38,7 @@ def quiet() -> Iterator[None]:
 
 @pytest.fixture
 def draw(pytestconfig: pytest.Config) -> Callable[[int], list[int]]:
-    """Which of so many calls are to fail."""
+    """A function that draws which of so many calls are to fail."""
 
     def drawn(calls: int) -> list[int]:
         assert calls, "nothing is reached"

@@ -49,7 +49,7 @@ SILENT_S = 3_600.0
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong, and for how long.
+    """A fault of calls, and how long it lasts.
 
     Attributes:
         name: in words, for the test's name.
@@ -134,7 +134,7 @@ OF_DISK = (
 OF_THE_DISK = tuple(fault for fault in OF_DISK if fault.number and not fault.is_partial)
 """Those of them that say so at once."""
 Draw = Callable[[int], list[int]]
-"""Which of so many calls are to fail."""
+"""Draws which of so many calls are to fail."""
 OF_CLOCKS = (
     Fault("clock-ahead", lasts=FOR_EVER, place=CLOCK, shift_us=YEARS_US),
     Fault("clock-behind", lasts=FOR_EVER, place=CLOCK, shift_us=-YEARS_US),
@@ -171,7 +171,7 @@ OF_TLS = (
 
 
 class Disk:
-    """What of the log's segments, and of small files that are written anew, is on the device.
+    """The device under the log's segments, and under small files that are written anew.
 
     A sync that fails leaves pages behind that the kernel takes for written: no later sync of the
     same file brings them to the device. Of SQLite's files all is there, and no file that was
@@ -183,7 +183,7 @@ class Disk:
         self._holes: dict[str, list[tuple[int, int]]] = {}
         self._small: set[str] = set()
         self._old: dict[str, bytes | None] = {}
-        """What stood there, if anything, when the names of the folder were last forced."""
+        """The bytes that stood there, if any, when the names of the folder were last forced."""
 
     def synced(self, path: str, size: int, *, has_failed: bool) -> None:
         """Take note of a sync of a file, which had this size when it began, or of a folder."""
@@ -398,14 +398,14 @@ class FailingCalls:
         return reach
 
     def _connecting(self, connect: Callable[..., Any]) -> Callable[..., Any]:
-        calls = self
+        on_disk = self._on_disk
 
         class Connection(sqlite3.Connection):
             """Fails as SQLite does: with its own error, and nothing of the statement done."""
 
             def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
                 # What undoes a transaction reaches no disk that it would have to wait for.
-                fault = None if statement == "ROLLBACK" else calls._on_disk(STATEMENTS)
+                fault = None if statement == "ROLLBACK" else on_disk(STATEMENTS)
                 if fault is not None:
                     raise sqlite3.OperationalError(_said_by_sqlite(fault))
                 return super().execute(statement, *values)

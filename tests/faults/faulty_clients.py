@@ -70,7 +70,7 @@ class LastingClient(Client):
     keep_alive_s: int = 0
     heard_s: float = 0.0
     sent_again: set[bytes] = field(default_factory=set)
-    """What it did not know to be there when it came back."""
+    """Payloads of which it did not know when it came back that they were there."""
 
     def handle(self, packet: Packet) -> None:
         """Take note of what is sent once more."""

@@ -67,7 +67,7 @@ class LyingClocks(MachineClocks):
 
 
 class World:
-    """What all gateways of a life have in common.
+    """The surroundings that all gateways of a life share.
 
     Attributes:
         calls: those that may fail.
@@ -173,8 +173,8 @@ class FaultyGateway:
         self.core.start()
         await self._listen()
         self.node.listens_at(self.port)
-        neighbours = Neighbours(self.name, self.node.dial, self.node.is_linked)
-        neighbours._jitter = random.Random(0)
+        chance = random.Random(0)
+        neighbours = Neighbours(self.name, self.node.dial, self.node.is_linked, chance)
         if self._neighbour is not None:
             neighbours.add_static(TcpAddress(HOST, self._neighbour))
         return True
@@ -235,8 +235,7 @@ class FaultyGateway:
 
 
 async def _checkpoint(kept: Any) -> None:
-    while kept._saving is not None:
-        await asyncio.wait({kept._saving})
+    await kept.settle()
     await kept.checkpoint()
 
 

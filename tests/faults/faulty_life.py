@@ -1,4 +1,4 @@
-"""What all scripted lives of gateways have in common: their clients, and what must hold in the end.
+"""The base of all scripted lives of gateways: their clients, and what must hold in the end.
 
 Clients do what the standard asks of them over reconnects and note what they were told, so that
 `broken` says afterwards which promise does not hold.
@@ -27,11 +27,11 @@ ROUNDS = 40
 """So often clients read and answer until all is quiet."""
 PING_S = 4.0
 LOOK_S = 1.0
-"""Who is not accepted yet looks so often what the gateway has answered."""
+"""A client that is not accepted yet looks so often for the gateway's answer."""
 MENDED_S = 35.0
 """After a fault has passed, every pause before another try is over in this time."""
 REPAIRED_S = 12.0
-"""What is asked of a neighbour, or tried for the first time, is there within this time."""
+"""Within this time a neighbour has answered, and a first try has come to its end."""
 
 
 class Life(ABC):
@@ -66,7 +66,7 @@ class Life(ABC):
         self.qos: dict[bytes, int] = {}
         self.due: dict[bytes, set[str]] = {}
         self.kept: list[bytes] = []
-        """What was retained on one topic, in order."""
+        """The payloads that were retained on one topic, in order."""
 
     @abstractmethod
     def script(self) -> Iterator[Step]:

@@ -31,7 +31,8 @@ from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.sensors.resources import SensorResources
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
-from record_formats.record import GOOD, Record, Value
+from record_formats.record import Record
+from record_formats.value import GOOD, Value
 from tests.policies import open_access
 from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.members.place import Place
@@ -48,12 +49,12 @@ DOWN_S: Final = (0.2, 6.0)
 SAMPLED_S: Final = 5.0
 ASKED_FOR_S: Final = 60.0
 COPIES_AT_S: Final = {6.0: (0.0, 2.0, 5.5), 47.0: (0.0, 3.0, 9.0, 21.0, 45.0)}
-"""When copies of one message are sent, by how long its client waits for an answer to it."""
+"""Times at which copies of one message are sent, by how long its client waits for an answer."""
 
 
 @dataclass
 class Devices:
-    """What is behind the drivers, and outlives each gateway.
+    """The devices behind the drivers, which outlive each gateway.
 
     Attributes:
         begun: how often a driver was called, by the value that it was to set.
@@ -147,7 +148,7 @@ class Thermometer(Sensor):
 
 
 class Disk:
-    """Where a gateway notes names: what was noted outlives it."""
+    """A disk on which a gateway notes names; what was noted outlives the gateway."""
 
     def __init__(self, names: list[bytes]) -> None:
         self.earlier = frozenset(names)
@@ -289,12 +290,12 @@ class World:
         self.lives: dict[str, Life] = {}
         self.kills = 0
         self.ends: Counter[str] = Counter()
-        """What clients were told last."""
+        """The last words that clients were told, and how often."""
         self._epochs = Counter[str]()
         self._message = 0
         self._left = iter(range(1, writes + 1))
         self.sampled: list[tuple[float, int]] = []
-        """How long each thermometer could be read, and how often it was."""
+        """The time for which each thermometer could be read, and how often it was."""
 
     async def run(self) -> None:
         """Live until all is asked."""

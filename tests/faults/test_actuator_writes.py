@@ -27,7 +27,8 @@ from gateway.sensors.sensor import (
 )
 from gateway.trust.policy.open_policy import OPEN
 from gateway.trust.policy.policy import Policy, PolicyRules
-from record_formats.record import BAD, GOOD, Record, Value
+from record_formats.record import Record
+from record_formats.value import BAD, GOOD, Value
 from tests.policies import open_access
 from tree_handler.members.place import Place
 from tree_handler.remote.options import REQUEST_ID

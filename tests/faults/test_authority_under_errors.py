@@ -24,13 +24,13 @@ from gateway.trust.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestErr
 
 
 def revoked(folder: Path) -> set[int]:
-    """What the list of an authority's folder has."""
+    """Return the serial numbers that the list of an authority's folder has."""
     found = x509.load_pem_x509_crl((folder / "revoked.pem").read_bytes())
     return {one.serial_number for one in found}
 
 
 def is_whole(authority: Authority, name: str) -> bool:
-    """Whether a name's key is that of its certificate."""
+    """Return whether a name's key is that of its certificate."""
     certificate = x509.load_pem_x509_certificate((authority.folder / f"{name}.pem").read_bytes())
     (key, *_) = private_keys.load((authority.folder / f"{name}.key.pem").read_bytes())
     return authority_folder.is_of(key, certificate)

@@ -12,7 +12,8 @@ from virtual_loop import VirtualLoop
 
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorError
-from record_formats.record import GOOD, Record, Value
+from record_formats.record import Record
+from record_formats.value import GOOD, Value
 
 LIFE_S = 60.0
 TIMEOUT_S = 2.0

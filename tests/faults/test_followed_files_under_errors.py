@@ -74,7 +74,7 @@ class FollowedGateway:
         self.gone_by = self.files()
 
     def is_whole(self) -> bool:
-        """Whether what it has now would be read."""
+        """Return whether the files that it has now would be read."""
         files = self.files()
         own = x509.load_pem_x509_certificate(files["gw.pem"])
         (key, *_) = private_keys.load(files["gw.key.pem"])
@@ -82,7 +82,7 @@ class FollowedGateway:
         return authority_folder.is_of(key, own) and own.issuer in subjects
 
     def is_current(self) -> bool:
-        """Whether it goes by all that is new."""
+        """Return whether it goes by all that is new."""
         own = x509.load_pem_x509_certificate(self.gone_by["gw.pem"])
         is_renewed = not following.is_due(own, forms.now())
         lists = (self._authority.folder / "revoked.pem").read_bytes()

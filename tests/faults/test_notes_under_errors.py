@@ -16,7 +16,7 @@ from gateway.process.state_folder.life import GatewayLife, Renewals
 
 WHAT = "access.password_file changed"
 AGAIN = "the trail begins again, changes before are not known"
-"""Where the file itself is at fault that says what was before: it is set aside."""
+"""The note of a file of earlier changes that is itself at fault: it is set aside."""
 
 
 @pytest.mark.parametrize("fault", OF_THE_DISK, ids=str)

@@ -65,7 +65,7 @@ class Guarded:
         }
 
     def keeps_out(self) -> bool:
-        """Whether the revoked certificate is refused on each face, and after a start too."""
+        """Return whether each face refuses the revoked certificate, and would after a start too."""
         serial = self.stolen.x509.serial_number
         files = self.process.parts.access.files
         each = (files.broker.tls.revoked, self.process.parts.proof.revocations.lists)

@@ -1,4 +1,4 @@
-"""What is to end a test ends it, and nothing that a callback raises passes in silence."""
+"""An error that is to end a test ends it, and nothing that a callback raises passes in silence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from virtual_loop import VirtualLoop
 
 
 class OverTimeError(BaseException):
-    """What a time limit raises, in whatever code runs at that moment."""
+    """An error that a time limit raises, in whatever code runs at that moment."""
 
 
 def _raise(error: BaseException) -> None:

@@ -16,7 +16,7 @@ _PROCESS: contextvars.ContextVar[object] = contextvars.ContextVar("process", def
 
 
 _NO_DESCRIPTOR = "socket.accept() out of system resource"
-"""What asyncio says where it tries again by itself."""
+"""The message of asyncio where it tries again by itself."""
 
 
 class StuckError(Exception):
@@ -102,7 +102,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @_clock_resolution.setter
     def _clock_resolution(self, measured: float) -> None:
-        """What the machine's clock has, which is not asked here."""
+        """Ignore the resolution of the machine's clock, which is not asked here."""
 
     def run_until_complete(self, future: Any) -> Any:
         """Run, and raise what was to end the test, wherever it came: a time limit, say."""
@@ -152,7 +152,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         _PROCESS.set(process)
 
     def is_killed(self) -> bool:
-        """Whether the process that runs was killed."""
+        """Return whether the process that runs was killed."""
         return self.process() in self._dead
 
     async def run_in(self, process: object, work: Coroutine[Any, Any, T]) -> T:

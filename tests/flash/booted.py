@@ -38,7 +38,7 @@ class BootedPi:
     nspawn: subprocess.Popen[bytes]
 
     def run(self, *command: str) -> str:
-        """What a command prints in it, errors included."""
+        """Run a command in it; return what it prints, errors included."""
         done = subprocess.run(
             ["nsenter", "--target", str(self.leader), "--all", "--", *command],
             capture_output=True, text=True, check=False,
@@ -128,6 +128,6 @@ class PiOnDesk:
         return (self.folder / "console").read_text(errors="replace")
 
     def log(self) -> str:
-        """What the first boot left on the boot partition."""
+        """Return the log that the first boot left on the boot partition."""
         file = self.boot / "hedgerow-first-boot.log"
         return file.read_text(errors="replace") if file.exists() else ""

@@ -114,13 +114,13 @@ class CardInFiles:
         self.start()
 
     def start(self) -> Slot:
-        """What its firmware does."""
+        """Start as the firmware does; return the slot of the system that starts."""
         is_try, self.tries_next = self.tries_next, False
         partition = pi_firmware.start(self.folder / "p1", self.folder / "firmware", is_try=is_try)
         return Slot.booted_from(partition)
 
     def board(self) -> Board:
-        """What the device's side sees of it; a restart is noted."""
+        """Return the board as the device sees it; the card notes a restart."""
         card = self
 
         class NotedBoard(Board):

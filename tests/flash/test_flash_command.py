@@ -54,7 +54,7 @@ OWN_KEY = {"hedgerow/etc/tls/gateway.pem", "hedgerow/etc/tls/gateway.key.pem"}
 
 
 class Desk:
-    """Where cards are made: an image, a fleet's folders, and the file that tells of them."""
+    """A desk where cards are made: an image, a fleet's folders, and the file that tells of them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -233,7 +233,7 @@ def test_all_cards_of_a_fleet_go_into_a_folder(desk: Desk, tmp_path: Path) -> No
 
 @pytest.fixture
 def macos(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What Python has on Linux and not on macOS is taken away, as far as cards are made with it."""
+    """Take away what Python has on Linux and not on macOS, as far as cards are made with it."""
     for name in ("O_DIRECT", "posix_fadvise", "POSIX_FADV_DONTNEED"):
         monkeypatch.delattr(os, name)
     monkeypatch.setattr(platform, "system", lambda: "Darwin")

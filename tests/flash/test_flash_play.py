@@ -1,4 +1,4 @@
-"""What can be said of `flash.yml` without a card."""
+"""Requirements of `flash.yml` that are checked without a card."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ MODULES = {
     "rd": "directory_requests",
     "signed": "signed_words",
 }
-"""Where a target is, and what it begins with; the others are in `targets`."""
+"""The modules that have a target and its first inputs; the other targets are in `targets`."""
 WORK = "work"
 """The target that is measured in time."""
 INGEST = "ingest"

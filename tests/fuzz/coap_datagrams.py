@@ -33,7 +33,7 @@ HEADER_BYTES = FreshnessRules().header_bytes
 
 
 def coap(data: bytes) -> None:
-    """See the module."""
+    """Give the CoAP engine the datagrams of an input, each from one of several peers."""
     engine = Engine(random.Random(1).randbytes)
     now, at = 0.0, 0
     observed: list[int] = []

@@ -34,7 +34,7 @@ from tree_handler.batch import MAX_FRAME_BYTES
 
 LINKS = RegistryLimits().links_per_registration
 REGISTRATION_LINES = 900_000
-"""What one may cost that has all links and terms that it may have; a device sends it once."""
+"""The most lines of a registration with all its links and terms; a device sends it once."""
 
 
 def _coap(data: bytes) -> object:

@@ -1,4 +1,4 @@
-"""What is asked of the Resource Directory, and what its file may hold: inputs of four kinds.
+"""Inputs of four kinds: what is asked of the Resource Directory, and what its file may hold.
 
 The first byte of an input says what the rest is: link format, a look-up's query, records of the
 journal, or a row of requests to the service. What must hold: no exception but the package's own;
@@ -44,7 +44,7 @@ ONE_LOOK_CHECKS = 400
 
 
 def rd(data: bytes) -> None:
-    """See the module."""
+    """Give an input to the target of its kind, which the first byte says."""
     if data:
         _KINDS[data[0] % len(_KINDS)](data[1:])
 

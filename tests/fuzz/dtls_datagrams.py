@@ -148,7 +148,7 @@ def _spoiled(datagram: bytes, spoil: bytes) -> bytes:
 
 
 def dtls(data: bytes) -> None:
-    """See the module."""
+    """Give the DTLS endpoint and its client the pieces of an input, in the ways that it says."""
     world, at = _World(), 0
     while at + 3 <= len(data):
         how, size = data[at], data[at + 1] << 8 | data[at + 2]

@@ -350,4 +350,4 @@ TOPICS: dict[bytes, tuple[str, ...]] = {
     b"$hedgerow/certificates": ("certificates",),
     b"$hedgerow/revocations": ("revocations",),
 }
-"""What reads the messages of each topic of a link."""
+"""The parsers that read the messages of each topic of a link."""

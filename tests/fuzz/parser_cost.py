@@ -1,4 +1,4 @@
-"""What one input costs its parser: lines that are carried out, memory, and processor time."""
+"""The cost of one input to its parser: lines that are carried out, memory, and processor time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import Any
 Shape = Callable[[int], bytes]
 """Makes an input of about so many bytes."""
 STRANGER, CLIENT, MEMBER = "stranger", "client", "member"
-"""Who can send it: anybody, who has given proof, another gateway."""
+"""Senders of an input: anybody, a client that has given proof, another gateway."""
 LINES = {STRANGER: 25_000, CLIENT: 150_000, MEMBER: 400_000}
-"""What one input may cost: of a stranger's a millisecond of a PC, of a gateway's thirty."""
+"""The most lines of one input: a stranger's cost a PC a millisecond, a gateway's thirty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class Parser:
 
     @property
     def most_lines(self) -> int:
-        """What one input may cost."""
+        """The most lines that one input may cost."""
         return self.own_lines or LINES[self.who]
 
 
 def lines(run: Callable[[bytes], object], data: bytes, most: int = 1 << 40) -> int:
-    """How many lines of Python are carried out for an input; it is given up beyond ``most``."""
+    """Count the lines of Python that are carried out for an input; give it up beyond ``most``."""
     count = 0
 
     def line(_frame: FrameType, event: str, _argument: object) -> Any:
@@ -75,8 +75,10 @@ class _TooMuchError(BaseException):
 
 
 def made_bytes(run: Callable[[bytes], object], data: bytes) -> int:
-    """How much memory is taken at most while an input is dealt with: what C code makes of it, too,
-    of which no line is carried out."""
+    """Return the peak of memory in bytes while an input is dealt with.
+
+    What C code takes counts too, though no line of it is carried out.
+    """
     tracemalloc.start()
     try:
         with contextlib.suppress(Exception):  # a refusal is as good

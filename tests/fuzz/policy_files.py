@@ -37,7 +37,7 @@ _WORDS = (
 
 
 def policy(data: bytes) -> None:
-    """See the module."""
+    """Parse a text as a policy file, and ask the policy for decisions."""
     text = data.decode(errors="replace")
     try:
         told = policy_file.parse(text, "access.toml", frozenset({"reader"}))

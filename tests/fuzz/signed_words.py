@@ -61,7 +61,7 @@ def _asked() -> tuple[RemoteQueries, list[Publication]]:
 
 
 def signed(data: bytes) -> None:
-    """See the module."""
+    """Spoil a signed batch, or signed words, with the edits of an input."""
     if not data:
         return
     which, edits = data[0], data[1:]

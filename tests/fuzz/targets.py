@@ -1,4 +1,4 @@
-"""What is fuzzed, and what must hold whatever comes in.
+"""Targets of the fuzzer, and what must hold whatever comes in.
 
 The first byte of an input is the protocol version to decode by (5 for 5, else 3.1.1); the second
 says how the rest reaches a connection: where it is cut, and whether another client's session is

@@ -19,8 +19,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from parser_cost import CLIENT, MEMBER, STRANGER, Parser, Shape
 
-from gateway.node.signing import revocations, trust
-from gateway.node.signing.revocations import Revocations, Revoking
+from gateway.node.signing import revoking, trust
+from gateway.node.signing.revocations import Revocations
+from gateway.node.signing.revoking import Revoking
 from gateway.node.signing.trust import Trust
 from gateway.trust.certificates import key_work
 from gateway.trust.credentials import crl as crls
@@ -194,7 +195,7 @@ TRUST: dict[str, Parser] = {
     "revocation list": Parser(
         _revoked,
         MEMBER,
-        revocations.MAX_BYTES,
+        revoking.MAX_BYTES,
         {
             "rows": lambda size: _list(_ROW * ((size - 300) // len(_ROW)), b""),
             "extensions": lambda size: _list(b"", _many_extensions(size)),

@@ -1,4 +1,4 @@
-"""What parsers cost for each byte that came, and a search for what costs most.
+"""The cost of parsers for each byte that came, and a search for the input that costs most.
 
 `PARSERS` has each that reads what others send, with its largest input and the shapes that cost it
 most. `lines` counts what Python carries out, which is the same on each machine; what a line of C
@@ -81,7 +81,7 @@ def _changed(data: bytes, chance: random.Random) -> bytes:
 
 
 def report(for_s: float, names: Iterable[str] = PARSERS, seed: int = 1) -> list[str]:
-    """What each parser costs at worst, as lines of a table, the dearest first."""
+    """Search for each parser's worst cost; return the lines of a table, the dearest first."""
     chance = random.Random(seed)
     names = list(names)
     found = [(name, searched(PARSERS[name], for_s / len(names), chance)) for name in names]

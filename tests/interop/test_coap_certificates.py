@@ -33,7 +33,7 @@ BOTH = pytest.mark.parametrize(
 
 
 class Value(resource.Resource):
-    """Who wrote it."""
+    """A resource that notes who wrote it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Site:
         return out.decode()
 
     def shows(self, issued: Issued, authority: Authority | None = None) -> tuple[str, ...]:
-        """How a client shows a certificate, and whose servers it takes."""
+        """Return the options by which a client shows a certificate and trusts an authority."""
         trusted = (authority or self.authority).file
         return "-c", str(issued.certificate), "-j", str(issued.key), "-C", str(trusted)
 

@@ -21,7 +21,7 @@ from tests.policies import keys_may_all
 IDENTITY = "meter-1"
 KEY = "0123456789abcdef"
 SECRET = b"a reading for those who have the key"
-"""What no line of a client's log holds; its times may hold a number."""
+"""Words that no line of a client's log holds; a number could stand in the log's times."""
 
 plain_client = pytest.mark.peer("coap-client-notls", "libcoap3-bin")
 openssl_client = pytest.mark.peer("coap-client-openssl", "libcoap3-bin")

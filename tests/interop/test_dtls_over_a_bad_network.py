@@ -42,7 +42,7 @@ class Root(resource.Resource):
 
 
 class Credentials:
-    """What servers and clients show."""
+    """The certificates that servers and clients show."""
 
     def __init__(self, folder: Path) -> None:
         self.authority = Authority(folder)
@@ -67,7 +67,7 @@ class Credentials:
             between = [self.between.x509]
             context = CertificateClientContext(shown, self.authority, between=between)
             # libcoap's server shows its own certificate alone.
-            context.ssl_context.load_verify_locations(str(self.between.file))
+            context.x509.load_verify_locations(str(self.between.file))
             return context
 
         return made

@@ -1,4 +1,4 @@
-"""What `hedgerow keys` makes, and the README's commands, with the clients it names."""
+"""Files of `hedgerow keys` and commands of the README work with the clients that it names."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ name = "valve"
 
 
 async def run(*command: str) -> tuple[int | None, str]:
-    """What a program answers, and its exit code."""
+    """Run a program; return its exit code and its output."""
     process = await asyncio.create_subprocess_exec(
         *command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -56,7 +56,7 @@ async def run(*command: str) -> tuple[int | None, str]:
 
 @pytest.fixture
 async def listeners(tmp_path: Path) -> AsyncIterator[dict[str, str]]:
-    """Where a gateway listens whose files are those of this folder."""
+    """The listeners of a gateway whose files are those of this folder."""
     fleet_keys.issue(tmp_path / "tls", "gw-a", "gw-b=192.0.2.7,pi.example")
     fleet_keys.issue(tmp_path / "tls", "probe", role="operator")
     for name, text in (

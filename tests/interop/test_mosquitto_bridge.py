@@ -92,11 +92,15 @@ class Client:
         peer = Peer(reader, writer, Version.V311)
         assert await peer.connect(client_id, **fields) == 0
         client = cls(peer)
-        client._reading = asyncio.create_task(client._read())
-        peer.send(Subscribe(1, [SubscriptionRequest(topic_filter, 2)], {}))
-        async with asyncio.timeout(LIMIT_S):
-            await client._subscribed.wait()
+        await client.subscribe(topic_filter)
         return client
+
+    async def subscribe(self, topic_filter: str) -> None:
+        """Subscribe, and take what comes from now on."""
+        self._reading = asyncio.create_task(self._read())
+        self._peer.send(Subscribe(1, [SubscriptionRequest(topic_filter, 2)], {}))
+        async with asyncio.timeout(LIMIT_S):
+            await self._subscribed.wait()
 
     async def _read(self) -> None:
         while True:

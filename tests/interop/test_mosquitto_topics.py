@@ -31,7 +31,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FleetGateway]:
 
 
 async def asked(gateway: FleetGateway, *arguments: str) -> str:
-    """What mosquitto_rr prints of an answer."""
+    """Run mosquitto_rr; return what it prints of an answer."""
     port = gateway.process.mqtt_port
     process = await asyncio.create_subprocess_exec(
         *("mosquitto_rr", "-V", "5", "-p", str(port), "-e", "answers/me", "-W", "20", *arguments),

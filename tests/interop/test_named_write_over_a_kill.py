@@ -38,8 +38,7 @@ def test_a_copy_of_a_named_write_is_not_carried_out_by_the_life_after_a_kill(
     assert _asked(gateway, PUT)[0] == "2.04"
     assert _asked(gateway, PUT)[0] == "2.04"
     assert _asked(gateway, GET) == ("2.05", b"1.0")
-    gateway._process.kill()
-    gateway._process.wait(60)
+    gateway.kill()
     (tmp_path / "state/listeners.json").unlink()
     later = CoapGateway(tmp_path)
     try:

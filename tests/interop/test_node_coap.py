@@ -26,7 +26,7 @@ LIMIT_S = 60
 
 @dataclass(frozen=True)
 class Answer:
-    """What the client printed of one response."""
+    """One response as the client printed it."""
 
     code: str
     payload: bytes

@@ -29,14 +29,14 @@ AWAY = pytest.mark.parametrize("target", ["gw-2", "gw-4"])
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Where gw-0 takes CoAP."""
+    """The port at which gw-0 takes CoAP."""
     process, ports = started(tmp_path_factory.mktemp("chain"), "flood")
     yield ports[0]
     process.communicate("", LIMIT_S)
 
 
 def libcoap(*arguments: str) -> str:
-    """What libcoap's client printed."""
+    """Run libcoap's client; return what it prints."""
     done = subprocess.run(
         ["coap-client-notls", "-B", "30", *arguments],
         capture_output=True,

@@ -6,9 +6,10 @@ import asyncio
 import json
 
 import pytest
+from held_timers import HeldTimers
 from remote_fleet import Fleet, asking
 
-from gateway.coap.remote import gathering as remote_gathering
+from gateway.coap.remote import gathering
 
 LIMIT_S = 60
 
@@ -20,7 +21,11 @@ def gateways(line: bytes) -> dict[str, str]:
 
 
 @pytest.mark.peer("coap-client-notls", "libcoap3-bin")
-async def test_libcoap_is_told_by_observe_who_has_answered_so_far_and_in_the_end_of_all() -> None:
+async def test_libcoap_is_told_by_observe_who_has_answered_so_far_and_in_the_end_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gathering, "GATHER_S", 600.0)
+    timers = HeldTimers(monkeypatch, 600.0)
     fleet = Fleet()
     fleet.north.probe.hold.clear()
     async with asking(fleet):
@@ -36,9 +41,7 @@ async def test_libcoap_is_told_by_observe_who_has_answered_so_far_and_in_the_end
                 fleet.north.probe.hold.set()
                 both = {"gw-root": "2.05", "gw-north": "2.05"}
                 assert gateways(await client.stdout.readline()) == both
-                (watcher,) = fleet.root.remote.watching._by_exchange.values()
-                assert isinstance(watcher, remote_gathering.GatheredAnswer)
-                watcher._give_up()
+                timers.run_out()
                 every = both | {"gw-dead": "5.04"}
                 assert gateways(await client.stdout.readline()) == every
         finally:

@@ -31,7 +31,7 @@ pytestmark = [CLIENTS, AWAY]
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Where gw-0 takes CoAP."""
+    """The port at which gw-0 takes CoAP."""
     process, ports = started(tmp_path_factory.mktemp("chain"), "flood")
     yield ports[0]
     process.communicate("", LIMIT_S)

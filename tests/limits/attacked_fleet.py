@@ -54,7 +54,7 @@ def stopping(gateway: Gateway) -> Iterator[Gateway]:
 
 
 def plain_address(gateway: Gateway) -> tuple[str, int]:
-    """Where a gateway takes plain CoAP."""
+    """Return the address at which a gateway takes plain CoAP."""
     host, _, port = gateway.listeners["coap"].rpartition(":")
     return host, int(port)
 

@@ -15,7 +15,7 @@ READY_S = 60.0
 
 
 class Attacker(ABC):
-    """Who does the same harm again and again.
+    """An attacker that does the same harm again and again.
 
     Attributes:
         seen: how often what happened to him.
@@ -59,12 +59,12 @@ class Attack:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has come to its end by itself."""
+        """Return whether it has come to its end by itself."""
         return self._told.poll()
 
     @property
     def has_done_enough(self) -> bool:
-        """Whether it is an attack by now; on a slow machine that takes its time."""
+        """Return whether it is an attack by now; on a slow machine that takes its time."""
         return self._enough.is_set()
 
     def stop(self) -> Counter[str]:

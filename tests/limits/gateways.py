@@ -156,7 +156,7 @@ discovery = false
         return 0.0
 
     def refused(self, kind: str) -> float:
-        """How often something was refused or dropped."""
+        """Return how often something was refused or dropped."""
         return self.metric(f'hedgerow_mqtt_refusals_total{{kind="{kind}"}}')
 
     def log(self) -> str:

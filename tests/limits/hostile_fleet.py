@@ -95,7 +95,7 @@ class HostileFleet:
         return self._stack.enter_context(closing(Asker(port, None, host)))
 
     def through_the_neighbour(self) -> CoapMessage:
-        """What the other gateway says that the switch is."""
+        """Ask the other gateway for the switch of this one; return its answer."""
         named = path(b"q", b"-", b"-", b"gw", *VALVE)
         return self._beyond.ask(codes.GET, [*named, (option_numbers.ACCEPT, b"")])
 

@@ -1,4 +1,4 @@
-"""Who wants more of a broker than is his: each class is one attack, for `attacking`."""
+"""Clients that want more of a broker than is theirs: each class is one attack, for `attacking`."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Flood:
                 self._selector.register(one, selectors.EVENT_READ)
 
     def count(self) -> int:
-        """How many are answered by now."""
+        """Return how many are answered by now."""
         for key, _ in self._selector.select(0):
             self._selector.unregister(key.fileobj)
             self.answered += 1

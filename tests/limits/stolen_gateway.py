@@ -91,7 +91,7 @@ class StolenGateway(Attacker):
                 await asyncio.sleep(ROUND_S)
 
     def _known(self) -> list[Known]:
-        """What its own gateway has been told of those that there are."""
+        """Return what its own gateway has been told of each victim that lives."""
         node = self._gateway.process.parts.node
         lives = {name: node.locator.epoch_of(name) for name in self._victims}
         return [

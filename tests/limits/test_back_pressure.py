@@ -1,4 +1,4 @@
-"""Who does not read, and who sends too much: memory is bounded and nobody else suffers.
+"""A client that does not read or sends too much: memory is bounded and nobody else suffers.
 
 That the loop is not kept is shown by order, not by a clock: what another client asks for comes
 before the end of what the flooding client sent first.

@@ -208,7 +208,7 @@ def test_a_key_that_was_taken_out_of_the_file_opens_nothing(fleet: AttackedFleet
 
 
 def answer_to(stranger: socket.socket) -> bytes:
-    """What comes; a gateway that stood still acknowledges first, and answers by itself."""
+    """Return the answer; a gateway that stood still acknowledges first, and answers by itself."""
     while (answer := stranger.recv(1 << 16))[1] == EMPTY:
         pass
     return answer

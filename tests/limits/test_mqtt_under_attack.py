@@ -25,7 +25,7 @@ pytestmark = pytest.mark.drawn(4)
 
 SESSIONS_PER_USER = 5_000
 CHECKS_BYTES = 2 * 64 << 20
-"""What two passwords take that are being checked."""
+"""The memory that two passwords take while they are being checked."""
 
 
 def scope(fixture_name: str, config: pytest.Config) -> Literal["function", "module"]:
@@ -51,7 +51,7 @@ def stood(
     least: Counter[str],
     memory_bytes: int = MEMORY_BYTES,
 ) -> Counter[str]:
-    """What an attacker saw, at least this much, beside whom all others were served."""
+    """Attack while all others are served; return what the attacker saw, at least this much."""
     with attacking(make, *arguments, least=least) as attack:
         fleet.serves_beside(attack, memory_bytes)
         seen = attack.stop()

@@ -14,11 +14,11 @@ from password_flood import ADDRESSES, Flood, connect_packet
 RIGHT_AT = "127.0.0.250"
 _WAIT_S = 60.0
 _TRIES = 3
-"""Who stands still behind an answer counts those that were answered meanwhile, too."""
+"""The most tries: a client that stands still behind its answer counts later answers, too."""
 
 
 def come_in(address: tuple[str, int]) -> tuple[bytes, float]:
-    """What a client with the right password is answered, and after how many seconds."""
+    """Connect with the right password; return the answer, and the seconds that it took."""
     began = time.monotonic()
     with socket.create_connection(address, 20, (RIGHT_AT, 0)) as one:
         one.settimeout(_WAIT_S)

@@ -1,4 +1,4 @@
-"""What waits for clients that are away: in memory, in the log, and what outlives the log."""
+"""Messages for clients that are away: in memory, in the log, and those that outlive the log."""
 
 from __future__ import annotations
 

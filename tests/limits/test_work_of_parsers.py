@@ -38,7 +38,7 @@ MADE_BYTES = {
     parser_cost.CLIENT: 16 << 20,
     parser_cost.MEMBER: 32 << 20,
 }
-"""What C code may make of one input, at most."""
+"""The most bytes that C code may make of one input, by its sender."""
 HOSTILE_BYTES = 1 << 20
 """Of what no honest gateway sends; more would show no more."""
 SHAPES = [(name, shape) for name, parser in work.PARSERS.items() for shape in parser.shapes]

@@ -53,8 +53,10 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AttackedFleet]:
 def measured(
     fleet: AttackedFleet, attack: Attack | None, pid: int | None = None
 ) -> tuple[Figures, float]:
-    """What a publisher had to wait for, and which part of a processor the gateway took, or another
-    process."""
+    """Measure a publisher's waits, and which part of a processor the gateway takes.
+
+    With ``pid`` it is the part that this process takes.
+    """
     process = psutil.Process(pid or fleet.gateway.process.pid)
     begun_s, before = time.monotonic(), process.cpu_times()
     end_s = begun_s + MEASURED_S

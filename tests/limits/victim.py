@@ -1,4 +1,4 @@
-"""Who uses a gateway while somebody means it harm, and what it is like for him meanwhile."""
+"""A user of a gateway while somebody means it harm, and what it is like for him meanwhile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PUBLISHER, ABSENT = "plant-publisher", "plant-absent"
 COMES_IN_S = 60.0
 """In an attack a client that tries again is let in within so long."""
 HEARD_S = 30.0
-"""What a link that was lost held up is beyond it within so long."""
+"""Messages that a lost link held up are beyond it within so long."""
 AFTERWARDS = 50
 """So many messages show that all goes on behind a start."""
 
@@ -31,7 +31,7 @@ def say(what: str) -> None:
 
 @dataclass
 class Figures:
-    """What a publisher had to wait for.
+    """The times for which a publisher had to wait.
 
     Attributes:
         took_ms: how long each PUBACK took.
@@ -138,7 +138,7 @@ class Victim:
         return took_s
 
     def _absent_comes_back(self) -> None:
-        """What was acknowledged since it was here last comes in order; copies are marked so."""
+        """Let it come back: what it is owed comes in order, and copies are marked so."""
         absent = self._comes_at_last(ABSENT, clean=False)
         assert absent.connack is not None
         assert absent.connack.session_present

@@ -1,4 +1,4 @@
-"""Who makes a gateway work with few bytes: each class is one attack, for `attacking`."""
+"""Attackers that make a gateway work with few bytes: each class is one attack, for `attacking`."""
 
 from __future__ import annotations
 

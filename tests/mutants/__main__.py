@@ -37,14 +37,14 @@ from summary import first_failed
 ROOT = Path(__file__).resolve().parents[2]
 FILES_AT_FIRST = 4
 FILES_AT_ONCE = 12
-"""How many test files one call of pytest gets: a start of it costs some seconds."""
+"""The number of test files that one call of pytest gets: a start of it costs some seconds."""
 OUT_OF_TIME = "no end"
 """Stands for the test that failed, where those of a call were not through in time."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a mutant.
+    """The outcome of the tests for one mutant.
 
     Args:
         test: the first test that failed with the change and not without; None if none did.

@@ -245,7 +245,7 @@ class Spool:
         self._folder = folder
 
     def heard_all(self, traffic: Traffic) -> bool:
-        """Whether it has something of every publisher: from then on all are owed to it."""
+        """Return whether it has something of every publisher: from then on all are owed to it."""
         self.read(traffic)
         heard = traffic.count.received[COLLECTOR_NAME]
         return all(stream.number in heard for stream in traffic.streams.values())

@@ -45,7 +45,7 @@ AS_USER: Final = (
 
 @dataclass
 class RelayBed:
-    """What stands while a test runs.
+    """A relay, a Pi and an operator, which stand while a test runs.
 
     Attributes:
         folder: of all files, which everybody may read.
@@ -88,7 +88,7 @@ class RelayBed:
         (self.folder / "ways.json").write_text(json.dumps(table))
 
     def command(self, where: Namespace, *command: str) -> list[str]:
-        """What runs a command in a network, as the user."""
+        """Return the command line that runs a command in a network, as the user."""
         inside = ["unshare", "--mount", "sh", "-ec", AS_USER, "sh", str(self.folder / "passwd")]
         return where.command(*inside, *command)
 
@@ -132,7 +132,7 @@ class RelayBed:
         return words
 
     def from_pi(self, key: str, *asked: str, command: str = "") -> subprocess.CompletedProcess[str]:
-        """What ssh says to a Pi that asks the relay for something else."""
+        """Run ssh on a Pi that asks the relay for something else; return how it ended."""
         words = self.ssh(key, *asked, f"{USER}@{RELAY}", *([command] if command else []))
         return subprocess.run(
             self.command(self.pi, *words),

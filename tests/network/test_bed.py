@@ -26,7 +26,7 @@ SILENT_S = 0.7
 
 
 def reaches(net: Network, a: int, b: int, within_s: float = COMES_IN_S) -> bool:
-    """Whether a TCP connection from one host to another comes about or is refused by it."""
+    """Return whether a TCP connection from one host to another comes about or is refused by it."""
     server = net.hosts[b].socket()
     client = net.hosts[a].socket()
     try:

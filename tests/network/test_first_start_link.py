@@ -41,7 +41,7 @@ def spaces() -> Iterator[list[Namespace]]:
 
 
 async def ask(space: Namespace, host: str, source: str = "") -> str:
-    """What somebody is answered; nothing where no connection comes about."""
+    """Ask the page of a host; return the answer, empty where no connection comes about."""
     process = await asyncio.create_subprocess_exec(
         *space.command(sys.executable, "-c", _ASK, host, source),
         stdout=asyncio.subprocess.PIPE,
@@ -52,7 +52,7 @@ async def ask(space: Namespace, host: str, source: str = "") -> str:
 
 
 async def reaches(space: Namespace, there: Namespace, host: str) -> bool:
-    """Whether a way leads to a host, for a listener whose answers go as far as they may."""
+    """Return whether a way leads to a host, for a listener whose answers go as far as they may."""
     with there.entered():
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.create_server((host, 0), family=family)

@@ -26,7 +26,7 @@ JOB = "ingest"
 
 
 class AgingIngest(IngestWorld):
-    """See above."""
+    """The world of `restored_ingest`, in which months pass and clocks are wrong."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         super().__init__(folder, seed)
@@ -35,7 +35,7 @@ class AgingIngest(IngestWorld):
         self._frames: list[bytes] = []
 
     def clock_us(self, whose: Any) -> int:
-        """What somebody's clock says."""
+        """Return the time of somebody's clock, in microseconds."""
         return max(0, self.now_us + round(self._off_s.get(whose, 0.0) * 1e6))
 
     def pass_time(self) -> None:
@@ -49,11 +49,10 @@ class AgingIngest(IngestWorld):
         self._off_s[self.draw.choice((0, 1, "job", "gateways"))] = self.draw.choice(WRONG_S)
 
     def sent_us(self) -> int:
-        """See `IngestWorld`."""
         return self.clock_us("gateways")
 
     def spool(self, number: int, frame: bytes) -> Path:
-        """See `IngestWorld`; its time is noted beside it."""
+        """Spool a frame as `IngestWorld` does, and note its time beside it."""
         segment = super().spool(number, frame)
         noted = PAIR.pack(len(frame), self.clock_us(number))
         segment.with_suffix(SUFFIX).write_bytes(noted)
@@ -61,7 +60,7 @@ class AgingIngest(IngestWorld):
         return segment
 
     def copy(self) -> None:
-        """What came once comes once more, however late."""
+        """Spool once more what came before, however late."""
         if self._frames:
             self.spool(self.draw.randrange(2), self.draw.choice(self._frames))
 
@@ -77,7 +76,7 @@ class AgingIngest(IngestWorld):
         self.lean_on_tables()
 
     def run(self, killed_at: str = "", passes: int = 0, *, ends: bool = True) -> None:
-        """See `IngestWorld`; by the job's clock."""
+        """Run as `IngestWorld` does, by the job's clock."""
         with mock.patch.object(time, "time_ns", lambda: self.clock_us("job") * 1_000):
             super().run(killed_at, passes, ends=ends)
 

@@ -36,7 +36,7 @@ from gateway.mqtt import (
 
 
 class Wire(asyncio.Transport):
-    """What the broker writes, until the client reads it or the broker dies."""
+    """A transport that keeps what the broker writes, until it is read or the broker dies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -84,13 +84,13 @@ class Client:
     rng: random.Random
     group: str = ""
     lasts: bool = True
-    """Whether its session outlives its connections."""
+    """True if its session outlives its connections."""
     receive_maximum: int = 0
     """Messages that it takes at once; 0 if it does not say."""
     stays_away: int = 0
     """So often it does not come back when it could."""
     keeps_back: bool = False
-    """Whether it does not answer what comes for now."""
+    """True while it does not answer what comes."""
     kept_back: list[Packet] = field(default_factory=list)
     wire: Wire | None = None
     connection: Connection | None = None

@@ -119,7 +119,7 @@ class Published:
     qos: int
     retain: bool
     at: int
-    """When, by the count of what happened."""
+    """The moment, by the count of what happened."""
     due: dict[str, int]
     """Clients by name, with their QoS; shared subscriptions by ``$share/...``."""
     stays: set[str]
@@ -140,9 +140,9 @@ class World:
     """
 
     is_damaged = False
-    """Whether a disk lost what it said that it had."""
+    """True if a disk lost what it said that it had."""
     takes_checkpoints = False
-    """Whether a test that asks for a crash wants a checkpoint right before it."""
+    """True if a test that asks for a crash wants a checkpoint right before it."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class World:
         self.disk = Disk()
         self.clocks = MachineClocks()
         self.ahead_s = 0.0
-        """How far the broker's clock is ahead of the loop's: a test need not wait."""
+        """The seconds by which the broker's clock is ahead of the loop's: a test need not wait."""
         self.epoch = 0
         self.crashes = 0
         self.may_publish: Callable[[Known, str], DeliveryVerdict] | None = None
@@ -267,7 +267,7 @@ class World:
                 self._untold += self._lost_and_untold()
 
     def _lost_and_untold(self) -> Iterator[str]:
-        """What still counts as waiting, though it is nowhere any more."""
+        """Find what still counts as waiting, though it is nowhere any more."""
         kept_from = self.log.kept_from()
         for session in self.core.sessions.values():
             for places in session.outgoing.backlog.places_before(kept_from):

@@ -65,7 +65,7 @@ class MachineClocks:
 
 @dataclass
 class Disk:
-    """What a log left.
+    """The frames that a log left.
 
     Attributes:
         frames: in their order; zeros stand where one was damaged.
@@ -150,7 +150,7 @@ class MemoryLog:
         self.failing: set[str] = set()
         """Calls that the disk answers with an error: "read", "start_sync", "sync", "goes_next"."""
         self.allowed = disk.begin
-        """What stands before it may be trimmed."""
+        """The position before which frames may be trimmed."""
         self.trims = 0
         self._synced = self.position
         self._sync = sync
@@ -160,7 +160,7 @@ class MemoryLog:
 
     @property
     def frames(self) -> list[bytes]:
-        """What stands in it."""
+        """The frames that stand in it."""
         return self.disk.frames
 
     # -- durable.History
@@ -286,7 +286,7 @@ class MemoryLog:
         return lowest
 
     def survives(self) -> Disk:
-        """What the next life finds."""
+        """Lose what was not synced, where that counts; return the disk that the next life finds."""
         while self._sync and self.position > max(self._synced, self.disk.begin):
             self.lose_last()
         return self.disk

@@ -61,10 +61,10 @@ class Side:
         self.inbox: deque[tuple[str, bytes]] = deque()
         self.other: Side | None = None
         self.told: list[Lost] = []
-        """What it gave up, as it was told."""
+        """The losses that it gave up, as it was told of them."""
 
     def frames(self) -> Iterable[Frame]:
-        """What its log has."""
+        """Give the frames that its log has."""
         raise NotImplementedError
 
     def keep(self, frame: bytes, header: Header) -> bool:
@@ -192,7 +192,7 @@ class Neighbour(Side):
             self.carry_out(self.core.appended(Append(frame, header, None)))
 
     def has(self, payload: bytes) -> bool:
-        """Whether a message reached it."""
+        """Return whether a message reached it."""
         return any(
             row[2] == payload
             for frame, header in self.log
@@ -268,7 +268,7 @@ class Gateway(Side):
 
 @dataclass
 class Card:
-    """What is on a card: the log, and the files of checkpoints."""
+    """A card: its log, and the files of its checkpoints."""
 
     disk: Disk
     files: dict[str, bytes] = field(default_factory=dict)
@@ -276,7 +276,7 @@ class Card:
 
 @dataclass
 class Found:
-    """What a start made of a damaged disk, for one client.
+    """The state that a start made of a damaged disk, for one client.
 
     Attributes:
         is_up_to_date: its client was there, and nothing waited for it, as far as the record goes.
@@ -519,7 +519,7 @@ class StormyWorld(NeighbouredWorld):
             quiet = 0 if is_busy else quiet + 1
 
     def unjust(self) -> list[str]:
-        """What must not be, whatever happened to the card."""
+        """Return the faults that must not be, whatever happened to the card."""
         faults = [f"{c.name}: {fault}" for c in self.clients for fault in c.faults]
         lacks = [fault for client in self.clients for fault in self._lacks(client)]
         if len(lacks) > self.told_had + self.told_trimmed:

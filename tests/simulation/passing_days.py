@@ -52,8 +52,7 @@ class Days(World):
         await turn()
         kept = self.core.checkpoints
         assert kept is not None
-        while kept._saving is not None:  # SQLite does not like its file to be closed meanwhile
-            await asyncio.wait({kept._saving})
+        await kept.settle()  # SQLite does not like its file to be closed meanwhile
         if self.takes_checkpoints:
             await self.checkpoint()
         self.log.is_dead = True
@@ -69,13 +68,13 @@ class Days(World):
         await turn()
 
     def left_s(self, client_id: str) -> float:
-        """How long a session that waits for its client has to live."""
+        """Return how many seconds a session that waits for its client has to live."""
         ends_at_s = self.core.sessions.get(client_id).ends_at_s
         assert ends_at_s is not None
         return round(ends_at_s - self.core.now(), 3)
 
     def messages_left_s(self, client_id: str) -> list[float]:
-        """How long each message that waits for a client has to live."""
+        """Return how many seconds each message that waits for a client has to live."""
         outgoing = self.core.sessions.get(client_id).outgoing
         open_ones = (*outgoing.inflight.values(), *outgoing.backlog.in_memory())
         waiting = [one[0] for one in open_ones if one is not None]
@@ -117,7 +116,7 @@ class Device:
         self.send(Publish(topic, b"x", 1, False, packet_id=1, properties=expires))
 
     def is_resumed(self) -> bool:
-        """Whether its CONNACK said that there was a session."""
+        """Return whether its CONNACK said that there was a session."""
         data = bytes(self.wire.data)
         span = packet_end(data, 0, 1 << 24)
         assert span is not None

@@ -71,7 +71,7 @@ class IngestWorld:
             self.spool(number, frame)
 
     def sent_us(self) -> int:
-        """When a gateway sends, by its clock."""
+        """Return the time at which a gateway sends, by its clock, in microseconds."""
         return 1_760_000_000_000_000
 
     def spool(self, number: int, frame: bytes) -> Path:
@@ -117,7 +117,7 @@ class IngestWorld:
         return ingest
 
     def settings(self) -> IngestSettings:
-        """What the job goes by."""
+        """Return the settings that the job goes by."""
         return IngestSettings(TableStore(str(self.tables)))
 
     def read_all(self, ingest: Ingest) -> None:
@@ -184,7 +184,7 @@ class IngestWorld:
         self.lean_on_tables()
 
     def lean_on_tables(self) -> None:
-        """What the tables have now may be in no spool any more: no older backup is brought back."""
+        """Rule out older backups: what the tables have now may be in no spool any more."""
         self.back_up()
         for part in self._oldest:
             self._oldest[part] = deltalake.DeltaTable(self.place(part)).version()

@@ -22,7 +22,7 @@ SET_BACK = ("telemetry", "quarantine")
 
 
 def acts(world: AgingIngest) -> dict[str, Callable[[], object]]:
-    """What may happen, by name; what is often there happens often."""
+    """Return the acts that may happen, by name; what is often there happens often."""
     draw = world.draw.choice
     return {
         "publish": world.publish,

@@ -71,7 +71,7 @@ async def test_a_broker_that_is_killed_anywhere_keeps_every_promise(
 
 
 async def faults(*, sync: bool, seeds: range = range(25)) -> set[str]:
-    """What goes wrong first, in words; a run that recovery finds odd counts too."""
+    """Return what goes wrong first, in words; a run that recovery finds odd counts too."""
     for seed in seeds:
         try:
             world = await run(seed, sync=sync)

@@ -68,7 +68,7 @@ class CutOff:
                 yield f"{stream} {left}"
 
     def caught_up_after_s(self, at_most_s: float = 300.0) -> float:
-        """How long it takes until clients at the other end have all."""
+        """Return how many seconds it takes until clients at the other end have all."""
         clock = self.simulation.clock
         begun_s = clock.now
         while list(self.kept_back()) and clock.now < begun_s + at_most_s:

@@ -175,8 +175,7 @@ async def test_a_small_log_has_its_checkpoint_before_it_outgrows_its_size(
     while kept.position == begun:
         await publish(world, publisher)
         kept.sweep(now_s)
-        if kept._saving is not None:
-            await kept._saving
+        await kept.settle()
         assert world.log.position - kept.position < 4_000
     assert world.log.position - begun >= 2_000
 

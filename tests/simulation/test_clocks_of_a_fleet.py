@@ -1,4 +1,4 @@
-"""What a message has waited, in a fleet whose clocks differ, links fail, and one gateway lies."""
+"""A message's wait is counted in a fleet whose clocks differ, links fail, and one gateway lies."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Fleet:
         one.clocks.go_by(lambda gateway_id: self.way(one, gateway_id))
 
     def look(self) -> None:
-        """What a gateway does now and then."""
+        """Do what each gateway does now and then."""
         for one in self.machines:
             one.clocks.moved(one.clock_us)
         for one in self.machines:

@@ -21,10 +21,10 @@ from record_formats.status_record import StatusRecord
 WRONG_S = 200.0
 """Since when a clock is wrong, if it is not wrong from the beginning."""
 GOES_S, COMES_S, END_S = 330.0, 520.0, 700.0
-"""When two gateways fall silent, one of them comes back, and the look at what came of it."""
+"""Seconds at which two gateways fall silent, one of them comes back, and all is looked at."""
 
 LATE_US = 90_000_000
-"""How far the job is behind what collectors have, where it catches up."""
+"""The delay of the job behind what collectors have, where it catches up."""
 
 
 @pytest.mark.parametrize("clock", CLOCKS)

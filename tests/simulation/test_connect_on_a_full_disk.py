@@ -35,7 +35,7 @@ async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
 
 
 async def connack(world: World, version: Version, *, lasts: bool = True) -> tuple[bool, int]:
-    """What a CONNECT is told: whether there is a session, and the code as it is sent."""
+    """Send a CONNECT; return whether there is a session, and the code as it is sent."""
     wire, connection = Wire(), Connection(world.core.service)
     connection.connection_made(wire)
     is_5 = version is Version.V5

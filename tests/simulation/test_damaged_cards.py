@@ -81,7 +81,7 @@ class Cast:
         return [p.payload for p in self.subscriber.got if not (self.qos == 1 and p.dup)]
 
     def first_got(self) -> list[bytes]:
-        """What it got, each where it came first."""
+        """Return the payloads that it got, each where it came first."""
         return list(dict.fromkeys(self.got()))
 
     def doubled(self) -> set[bytes]:
@@ -93,7 +93,7 @@ class Cast:
         await crash(self.world)
 
     async def come_on(self) -> None:
-        """What was held up is tried again."""
+        """Let the broker try again what was held up."""
         self.world.core.upkeep.sweep(self.world.core.now())
         await settle(self.world, self.subscriber)
 

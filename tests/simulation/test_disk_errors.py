@@ -137,10 +137,9 @@ async def test_a_checkpoint_that_fails_in_any_way_is_told_and_tried_again(
     core = world.core
     assert core.checkpoints is not None
     core.sweep()
-    while core.checkpoints._saving is not None:  # a thread does it
-        await asyncio.sleep(0)
+    await core.checkpoints.settle()  # a thread does it
     core.sweep()
-    assert core.checkpoints._saving is None, "it is tried again after a pause"
+    await core.checkpoints.settle()  # nothing began: it is tried again after a pause
     told = [one for one in caplog.records if "checkpoint" in one.getMessage()]
     assert [one.levelname for one in told] == ["ERROR"]
     assert "can't start new thread" in told[0].getMessage()

@@ -1,4 +1,4 @@
-"""What ends with time ends on time over crashes, and never early for a clock that is wrong."""
+"""All that ends with time ends on time over crashes, and never early for a clock that is wrong."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_a_death_costs_each_gateway_a_few_messages() -> None:
 
 
 def lied_about(seed: int) -> tuple[set[str], set[str]]:
-    """Who is not reached in somebody's view because of the lie, and who was ever suspect."""
+    """Return who is not reached in somebody's view because of the lie, and who was ever suspect."""
     fleet = HeadedFleet(12, seed, degree=2, liar="gw-3")
     missed, suspected = set[str](), set[str]()
     fleet.run(4.0)

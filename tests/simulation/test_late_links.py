@@ -1,4 +1,4 @@
-"""Who links when a search has passed may hold alone what is sought: it is not given up."""
+"""A gateway that links after a search may hold alone what is sought: it is not given up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tree_handler.simulation.runs import Options, Simulation
 STREAM_OF = "gw-origin"
 NEAR_S, FAR_S = 0.01, 0.4
 LINKS_AFTER_S = [2.0 + at / 8 for at in range(12)]
-"""When the holder links, from when the seeker does: before, while and after a search passes."""
+"""Seconds from the seeker's link to the holder's: before, while and after a search passes."""
 
 
 class Island(Simulation):
@@ -56,7 +56,7 @@ class Island(Simulation):
             assert origin.publish([Entry("t", b"", qos=1)], Flags.LOGGED)
 
     def found_by_the_seeker(self, after_s: float) -> Intervals:
-        """What it has of the messages that one gateway alone holds."""
+        """Return what the seeker has of the messages that one gateway alone holds."""
         ((stream, numbers),) = (
             row for row in self.traffic.disks["gw-holder"].holds().items() if row[0][0] == STREAM_OF
         )

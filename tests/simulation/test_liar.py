@@ -35,7 +35,7 @@ SEEDS = range(1, 13)
 
 
 def is_found_out(seed: int) -> bool:
-    """Whether the run of a seed shows that something is wrong, or a gateway can't go on."""
+    """Return whether the run of a seed shows that something is wrong, or a gateway can't go on."""
     try:
         return bool(runs.run(LiarOptions.drawn(seed, 5)).violations)
     except (struct.error, ProtocolError):  # a life behind the last one that there can be
@@ -90,7 +90,7 @@ def test_whoever_believes_a_liar_is_found_out(
 
 
 def follows_a_forged_root(seed: int) -> bool:
-    """Whether an honest gateway follows a life that no gateway has lived, while the liar lies."""
+    """Return whether an honest gateway follows a life that no gateway has lived, by the lie."""
     simulation = LiarOptions.drawn(seed, 5).simulation()
     simulation.start_all()
     simulation.storm()
@@ -104,7 +104,7 @@ def follows_a_forged_root(seed: int) -> bool:
 def test_no_forged_root_is_followed_unless_anybody_may_stand(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """When the liar has gone they get over it within seconds, so it is looked for before."""
+    """The test looks while the liar lies: once he has gone, they get over it within seconds."""
     assert not any(follows_a_forged_root(seed) for seed in SEEDS)
     _anybody_stands(monkeypatch)
     assert any(follows_a_forged_root(seed) for seed in SEEDS)

@@ -1,4 +1,4 @@
-"""What the log lets go that a client waits for is told when it is gone, and once."""
+"""A message that a client waits for and the log lets go is told when it is gone, and once."""
 
 from __future__ import annotations
 

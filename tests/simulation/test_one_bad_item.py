@@ -99,7 +99,7 @@ def connect(
 
 
 def logged(world: World, topic: str) -> list[bytes]:
-    """What stands in the log on a topic, over all lives."""
+    """Return the payloads that stand in the log on a topic, over all lives."""
     found = []
     for frame in world.log.frames:
         header = batch.check(frame)
@@ -109,7 +109,7 @@ def logged(world: World, topic: str) -> list[bytes]:
 
 
 async def is_served(world: World) -> bool:
-    """Whether a message of QoS 1 is acknowledged and reaches a subscriber."""
+    """Return whether a message of QoS 1 is acknowledged and reaches a subscriber."""
     publisher, subscriber = world.clients[:2]
     await settle(world, publisher, subscriber)
     subscriber.subscribe("a/1", 1)

@@ -65,7 +65,7 @@ class OneOverlay(OverlaySimulation):
         return gateway
 
     def rings(self) -> list[str]:
-        """What was seen of rings in overlays."""
+        """Return what was seen of rings in overlays."""
         found = self.checks.violations
         return [v.what for v in found if v.invariant == 1 and "overlay" in v.what]
 
@@ -158,7 +158,7 @@ def settled(topics: int, policy: RootPolicy, density: float = 0.5) -> OverlaySim
 
 
 def roots(simulation: OverlaySimulation) -> Counter[str]:
-    """How many overlays each gateway is the root of."""
+    """Count the overlays that each gateway is the root of."""
     return Counter(
         {
             gateway_id: gateway.overlays.rooted

@@ -31,7 +31,7 @@ GUARDS: dict[str, tuple[type, str, Any]] = {
     "liar": (Seals, "is_candidate", lambda *_: True),
     "retained-liar": (RetainedSync, "_is_believed", lambda *_: True),
 }
-"""What is taken away of each subject, so that some of its runs fail."""
+"""The guard that is taken away from each subject, so that some of its runs fail."""
 MANY = pytest.mark.soak("it is one command for all subjects: CI tries it with two of them")
 SOME = [
     subject if subject in ("tree", "routed") else pytest.param(subject, marks=MANY)
@@ -46,7 +46,7 @@ def simulate(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, 
 
 @pytest.fixture
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test takes away is away in this process alone."""
+    """Keep all runs in this process: what a test takes away is away in it alone."""
     monkeypatch.setattr(os, "cpu_count", lambda: 1)
 
 

@@ -1,4 +1,4 @@
-"""What is retained is decided by versions, in life and after a crash, by log or checkpoint."""
+"""Retained messages are decided by versions, in life and after a crash, by log or checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is retained for a SUBSCRIBE comes, all of it and once, if its sending is cut off."""
+"""Retained messages for a SUBSCRIBE come, all of them and once, if their sending is cut off."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def broken(report: Report) -> set[int]:
 
 
 def any_broken(*invariants: int, likely: Sequence[int] = range(1, 9)) -> bool:
-    """Whether what a test has taken away shows in one of many runs."""
+    """Return whether what a test has taken away shows in one of many runs."""
 
     def shows(seed: int) -> bool:
         with suppress(ProtocolError):  # a gateway whose disk was lost may take an epoch again

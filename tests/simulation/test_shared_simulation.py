@@ -23,7 +23,7 @@ GATEWAYS = 4
 
 
 def any_broken(invariant: int, likely: Sequence[int] = range(1, 5)) -> bool:
-    """Whether what a test has taken away shows in one of many runs."""
+    """Return whether what a test has taken away shows in one of many runs."""
 
     def shows(seed: int) -> bool:
         report = run(SharedOptions.drawn(seed, GATEWAYS))

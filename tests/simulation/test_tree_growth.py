@@ -1,4 +1,4 @@
-"""How the tree behaves in large networks, and how fast it is in the published set-up."""
+"""The tree in large networks, and its speed in the published set-up."""
 
 from __future__ import annotations
 

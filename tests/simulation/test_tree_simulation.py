@@ -147,7 +147,7 @@ def settled(options: Options) -> Simulation:
 
 
 def until_one_tree_s(simulation: Simulation) -> float:
-    """How long it takes from now until all follow the right root over live links."""
+    """Return how many seconds pass until all follow the right root over live links."""
     began_s = simulation.clock.now
     while astray(simulation.gateways, simulation.network):
         simulation.clock.run(simulation.clock.now + 0.01)

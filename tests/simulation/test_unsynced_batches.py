@@ -46,7 +46,7 @@ async def no_sync(world: NeighbouredWorld) -> None:
 
 
 def contents(world: NeighbouredWorld) -> dict[tuple[Epoch, int], set[bytes]]:
-    """What stands for each number, wherever a log has it."""
+    """Return the payloads that stand for each number, wherever a log has it."""
     found: dict[tuple[Epoch, int], set[bytes]] = {}
     for side in (world.side, world.neighbour):
         for frame, header in side.frames():

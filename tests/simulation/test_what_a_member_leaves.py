@@ -1,4 +1,4 @@
-"""What waits for a member of a shared subscription goes to another when its session ends (4.8.2).
+"""Messages of a member of a shared subscription go to another when its session ends (4.8.2).
 
 Two members, of which one answers nothing and then ends; what it was not sent, and what of QoS 1 it
 has not acknowledged, must come to the other one, once and in order. What it was sent at QoS 2 must
@@ -185,7 +185,7 @@ async def with_members(world: Days, *, lazy_s: int = 3600) -> tuple[Member, Memb
 
 
 def expected(qos: int, *, had: list[int]) -> list[int]:
-    """What must have come to others than who had these."""
+    """Return the numbers that must have come to others than who had these."""
     return [n for n in range(1, COUNT + 1) if qos == 1 or n not in had]
 
 
@@ -638,7 +638,7 @@ class Leaving(World):
         super().__init__(2 * seed, sync=sync, **DISKS[seed % len(DISKS)])
         self.gone: list[Client] = []
         self.steady: set[bytes] = set()
-        """What was published when the member was there that stays."""
+        """The payloads that were published while the member was there that stays."""
         self.clients[3].receive_maximum = 2
 
     def publish(self, client: Client) -> None:

@@ -72,7 +72,7 @@ async def crash(world: World) -> None:
 
 
 def published(world: World) -> list[bytes]:
-    """What stands in the log on the will's topic, over all lives."""
+    """Return the payloads that stand in the log on the will's topic, over all lives."""
     found = []
     for frame in world.log.frames:
         header = batch.check(frame)

@@ -25,6 +25,7 @@ from tree_handler.retained.sync_state import SyncLink
 from tree_handler.simulation.runs import run
 from tree_handler.simulation.years import HAPPENINGS, YearsOptions, YearsSimulation
 from tree_handler.simulation.years_gateway import YearsGateway
+from tree_handler.simulation.years_traffic import YearsTraffic
 from tree_handler.spanning.agreement import Agreements
 from tree_handler.spanning.bpdu import Kind
 from tree_handler.spanning.neighbour import Neighbour
@@ -175,10 +176,11 @@ def test_a_table_that_nothing_makes_smaller_is_found_wherever_it_is() -> None:
     simulation.clock.run(30.0)
     gateway = simulation.gateways["gw-1"]
     assert isinstance(gateway, YearsGateway)
-    simulation._writes.check_tables(simulation.gateways)
+    assert isinstance(simulation.traffic, YearsTraffic)
+    simulation.traffic.check_tables(simulation.gateways)
     assert simulation.checks.violations == []
     gateway.replication._telling._told.update(dict.fromkeys(range(100, 200), 0))
-    simulation._writes.check_tables(simulation.gateways)
+    simulation.traffic.check_tables(simulation.gateways)
     assert [one.what for one in simulation.checks.violations] == [
         f"gw-1 keeps {100 + len(gateway.ends)} items in replication._forgetting.telling._told,"
         " at most 28 are due"
@@ -214,24 +216,32 @@ def test_what_all_near_logs_have_dropped_comes_from_one_farther_off(
         monkeypatch.setattr(Hearsay, "due", lambda *_: [])
     simulation = YearsSimulation(replace(YearsOptions.drawn(1, 12), weeks=1))
     simulation.start_all()
-    simulation._pass(60.0)
-    gateways = simulation.gateways
-    near = {one: simulation._neighbours(one) for one in gateways}
+    gateways, network = simulation.gateways, simulation.network
+    traffic, clock = simulation.traffic, simulation.clock
+    assert isinstance(traffic, YearsTraffic)
+    clock.run(clock.now + 60.0)
+    near = {
+        one: {other for edge in network.edges if one in edge.ids for other in edge.ids} - {one}
+        for one in gateways
+    }
     away = min(gateways, key=lambda one: len(near[one]))
     origin = max(set(gateways) - near[away] - {away})
-    cut = simulation._cut_off(away)
-    simulation._pass(30.0)
-    for _ in range(3):
-        simulation._write_once(gateways[origin], b"last words")
-    simulation._pass(30.0)
+    cut = [edge for edge in network.edges if away in edge.ids]
+    for edge in cut:
+        network.cut(edge)
+    clock.run(clock.now + 30.0)
+    for number in range(3):
+        traffic.write(gateways[origin], f"once/{number}", b"last words")
+    clock.run(clock.now + 30.0)
     stream = (origin, gateways[origin].tree.identity.boot_epoch)
     for one in near[away]:
-        disk = simulation._writes.years_disk(one)
+        disk = traffic.years_disk(one)
         disk.log = [row for row in disk.log if row[1].stream != stream]
         gateway = gateways[one]
         assert isinstance(gateway, YearsGateway)
         gateway._replicate(gateway.replication.trimmed(disk.kept_from()))
-    simulation._heal(cut)
-    simulation._pass(60.0)
-    lacking = list(simulation._writes.lacking(gateways, simulation.network))
+    for edge in cut:
+        network.heal(edge)
+    clock.run(clock.now + 60.0)
+    lacking = list(traffic.lacking(gateways, network))
     assert any(away in what for what in lacking) is not is_sought, lacking

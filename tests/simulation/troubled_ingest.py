@@ -1,4 +1,4 @@
-"""What goes wrong in the world of `watched_ingest`: causes of alerts, and faults without one."""
+"""Troubles in the world of `watched_ingest`: causes of alerts, and faults without one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TroubledIngest(WatchedIngest):
     def __init__(self, folder: Path, seed: int) -> None:
         super().__init__(folder, seed)
         self._until: dict[str, Act] = {}
-        """What ends the causes that are there, by name."""
+        """The acts that end the causes that are there, by name."""
 
     def act(self, told: list[str]) -> None:
         """Begin a cause, end one, or have something happen; time passes until it is judged."""

@@ -35,7 +35,7 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 
 STEP_S = 10.0
-"""How often a gateway says how it is, and the job looks."""
+"""The seconds between two reports of a gateway, and between two looks of the job."""
 TURNS = 4
 """Turns of the collectors within a step; each is shorter than they take another one for dead."""
 SETTLES = 11
@@ -86,7 +86,7 @@ class Sender:
     withheld: list[tuple[bytes, Header]] = field(default_factory=list)
 
     def entries(self, now_us: int, true_us: int) -> tuple[list[Entry], list[bool]]:
-        """What it publishes in a step, and what of it can be read."""
+        """Return what it publishes in a step, and which of it can be read."""
         self.number += 1
         record = StatusRecord(
             interval_s=STEP_S,
@@ -120,13 +120,13 @@ class Collector(Member):
         self.frames: dict[tuple[str, int, int], bytes] = {}
 
     def deliver(self, one: tuple[bytes, Header], now: float) -> None:
-        """See `Member`."""
+        """Deliver as `Member` does, and keep the frame."""
         frame, header = one
         self.frames[header.origin, header.epoch, header.first] = frame
         super().deliver(one, now)
 
     def sync(self) -> None:
-        """See `Member`; what is synced is in a segment of its spool."""
+        """Sync as `Member` does; what is synced is in a segment of its spool."""
         if self.is_disk_full:
             self.refused += 1
         headers = self.unsynced
@@ -141,12 +141,12 @@ class AtOnce(WayOutThread):
     """A way out without a thread, so that a run is the same each time."""
 
     def offer(self, records: Sequence[AlertRecord]) -> None:
-        """See `WayOutThread`."""
+        """Hand the records over at once."""
         self._hand_over(records)
 
 
 class WatchedIngest(AgingIngest):
-    """See above."""
+    """The world of `aging_ingest` with senders, collectors that share, and a job that watches."""
 
     trigger_bytes = 4_000
 
@@ -173,7 +173,6 @@ class WatchedIngest(AgingIngest):
     # -- what goes on by itself -------------------------------------------------------------------
 
     def settings(self) -> IngestSettings:
-        """See `IngestWorld`."""
         return IngestSettings(TableStore(str(self.tables)), JOB, rules=RULES, way_out=self.out)
 
     def take(self, records: Sequence[AlertRecord]) -> None:
@@ -182,7 +181,7 @@ class WatchedIngest(AgingIngest):
         self.records.setdefault(record.delivery_id, record)
 
     def clock_of(self, name: str) -> int:
-        """What a gateway's clock says."""
+        """Return the time of a gateway's clock, in microseconds."""
         return self.clock_us("gateways") + self.senders[name].ahead_us
 
     def settle(self, steps: int = SETTLES) -> None:

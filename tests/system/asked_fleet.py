@@ -17,7 +17,7 @@ import fleet_keys
 from brokers import _Process
 from ports import free_port
 
-from gateway.tools.commands.place import rewritten
+from gateway.tools.commands.placing import rewritten
 from tree_handler.members.place import NONE, Place
 
 HELLO_S = 1.0
@@ -154,7 +154,7 @@ name = "{ACTUATOR}"
 
     @property
     def effects(self) -> Counter[int]:
-        """How often its actuator was set to which value, over all its lives."""
+        """Counts of the values that its actuator was set to, over all its lives."""
         with contextlib.suppress(FileNotFoundError):
             return Counter(map(int, (self.folder / "effects").read_text().split()))
         return Counter()

@@ -25,7 +25,7 @@ START_S = 60.0
 
 
 class BrokerProcess(Protocol):
-    """What a test does to a broker."""
+    """A broker that a test starts, kills and stops."""
 
     port: int
     state: Path
@@ -64,7 +64,7 @@ class _Process:
 
     @property
     def is_running(self) -> bool:
-        """Whether there is a process."""
+        """Return whether there is a process."""
         return self._process is not None and self._process.returncode is None
 
     def command(self) -> list[str]:
@@ -241,7 +241,7 @@ user root
 
 
 def _stands(stat: Path) -> bool:
-    """Whether a thread runs no more: stopped, in a call of the disk that it won't see, or gone."""
+    """Return whether a thread stands still: stopped, in an uninterruptible disk call, or gone."""
     try:
         return stat.read_text().rpartition(")")[2].split()[0] in "TDZX"
     except OSError:

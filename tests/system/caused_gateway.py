@@ -13,7 +13,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,8 @@ class CausedGateway:
         id: of the gateway.
         port: of its broker; 0: any.
         neighbours: that it dials.
+        access: of its configuration, in the section of that name ...
+        tree: ... and likewise.
         more: of its configuration, behind the section of alerts.
         machine: a folder with `sys`, to be seen in place of the machine's own; None for that one.
 
@@ -57,7 +60,7 @@ class CausedGateway:
         self.receiver = receiver
         self.clock = clock or MovedClock(folder)
         self.id, self.port, self.neighbours = "gw", 0, list[str]()
-        self.more = ""
+        self.access = self.tree = self.more = ""
         self.machine: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -83,8 +86,10 @@ key_file = "{key}"
 tls = "off"
 discovery = false
 neighbours = {self.neighbours}
+{self.tree}
 [access]
 anonymous = true
+{self.access}
 [alerts]
 look_s = 0.1
 gather_s = 0
@@ -108,6 +113,33 @@ mqtt = {{}}
         assert json.loads((await panel.next()).payload)["problem"] in {"ON", "OFF"}
         panel.close()
 
+    async def status(self) -> dict[str, Any]:
+        """Return what `hedgerow status` says of it."""
+        command = [sys.executable, "-m", "gateway.tools.cli", "status", "--json", "--config"]
+        process = await asyncio.create_subprocess_exec(
+            *command, str(self.config), stdout=asyncio.subprocess.PIPE
+        )
+        said, _ = await process.communicate()
+        found: dict[str, Any] = json.loads(said)
+        return found
+
+    def metric(self, name: str) -> float | None:
+        """Return a figure that its console tells; None while it does not."""
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            console = json.loads((self.state / "listeners.json").read_bytes())["console"]
+            with urllib.request.urlopen(f"http://{console}/metrics", timeout=10) as answer:
+                lines = answer.read().decode().splitlines()
+            found = (line.rpartition(" ") for line in lines)
+            return next((float(value) for whose, _, value in found if whose == name), None)
+        return None
+
+    def stop(self) -> None:
+        """End it in good order."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+        self._process = None
+
     def kill(self) -> None:
         """End it as a power cut does."""
         if self._process is not None:
@@ -122,6 +154,18 @@ mqtt = {{}}
 
     async def client(self, name: str, **fields: Any) -> Peer:
         """Connect a client, with these fields of CONNECT, as soon as the gateway serves."""
+        peer = await self._reached()
+        assert await peer.connect(name, **fields) == 0
+        return peer
+
+    async def refuses(self, name: str, **fields: Any) -> bool:
+        """Return whether a client with these fields of CONNECT is not let in."""
+        peer = await self._reached()
+        code = await peer.connect(name, **fields)
+        peer.close()
+        return code != 0
+
+    async def _reached(self) -> Peer:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 assert self._process is not None
@@ -129,9 +173,7 @@ mqtt = {{}}
                 with contextlib.suppress(OSError, ValueError, KeyError):
                     told = json.loads((self.state / "listeners.json").read_bytes())
                     host, _, port = told["mqtt"].rpartition(":")
-                    peer = Peer(*await asyncio.open_connection(host, int(port)), Version.V5)
-                    assert await peer.connect(name, **fields) == 0
-                    return peer
+                    return Peer(*await asyncio.open_connection(host, int(port)), Version.V5)
                 await asyncio.sleep(0.05)
 
     async def told(self, rule: str, change: str, *, nap_s: float = 0.0) -> None:
@@ -160,6 +202,18 @@ mqtt = {{}}
             (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
         script = 'mount --bind "$0" /sys && exec "$@"'
         return [*alone, "sh", "-c", script, str(self.machine / "sys")]
+
+
+@contextlib.contextmanager
+def caused_gateway(folder: Path) -> Iterator[CausedGateway]:
+    """Make a gateway for a fixture, with a webhook that takes all; it is killed in the end."""
+    receiver = AlertReceiver(refuses_every=0)
+    with receiver.serving():
+        made = CausedGateway(folder, receiver)
+        try:
+            yield made
+        finally:
+            made.kill()
 
 
 async def until(

@@ -75,7 +75,7 @@ class TreeGateway(Gateway):
                 assert await writer.publish(topic, payload, retain=True) == 0
 
     async def retained(self, topic_filter: str = "#") -> dict[str, bytes]:
-        """What a new subscriber is sent, up to the answer to a ping."""
+        """Return the retained messages that a new subscriber gets up to the answer to a ping."""
         async with self.client("reader") as reader:
             await reader.subscribe(topic_filter)
             reader.send(PingReq())

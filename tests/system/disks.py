@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -77,8 +78,12 @@ _own_mounts = _OwnMounts()
 class _Mounted:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.is_mounted = False
+        self._mounts = 0
         folder.mkdir()
+
+    @property
+    def is_mounted(self) -> bool:
+        return self._mounts > 0
 
     def _mount(self, *arguments: str) -> None:
         try:
@@ -93,12 +98,12 @@ class _Mounted:
             _own_mounts.leave()
             why = getattr(error, "stderr", None) or str(error)
             pytest.skip(f"can't mount a file system here (needs root): {why.strip()}")
-        self.is_mounted = True
+        self._mounts += 1
 
     def unmount(self) -> None:
-        if self.is_mounted:
+        while self.is_mounted:
             subprocess.run(["umount", str(self.folder)], check=True)
-            self.is_mounted = False
+            self._mounts -= 1
             _own_mounts.leave()
 
     def make_read_only(self) -> None:
@@ -148,11 +153,18 @@ class Ext4(_Mounted):
     def mount(self, *options: str) -> None:
         """Mount it, with the journal replayed. It writes by itself only after a minute."""
         if not self.is_mounted:
-            self._mount(
-                "-o",
-                ",".join(("loop", "commit=60", "errors=remount-ro", *options)),
-                str(self._image),
-            )
+            self._mount_image(self._image, *options)
+
+    def replace(self) -> None:
+        """Have a new disk take its place, under who uses it: a copy that e2fsck has mended."""
+        copy = self._image.with_suffix(".copy")
+        shutil.copyfile(self._image, copy)
+        subprocess.run(["e2fsck", "-fy", str(copy)], check=False, capture_output=True)
+        self._mount_image(copy)
+
+    def _mount_image(self, image: Path, *options: str) -> None:
+        chosen = ",".join(("loop", "commit=60", "errors=remount-ro", *options))
+        self._mount("-o", chosen, str(image))
 
     def cut_power(self) -> None:
         fd = os.open(self.folder, os.O_RDONLY)
@@ -162,7 +174,7 @@ class Ext4(_Mounted):
             os.close(fd)
 
     def fail_to_read_only(self) -> None:
-        """What the kernel makes of an error of the file system, under open files as well."""
+        """Make it read-only as the kernel does after an error, under open files as well."""
         mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
         device = next(fields[0] for fields in mounts if fields[1] == str(self.folder))
         trigger = Path("/sys/fs/ext4") / Path(device).name / "trigger_fs_error"

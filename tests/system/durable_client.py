@@ -92,12 +92,12 @@ class DurableClient(asyncio.Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether the broker has accepted a connection that is still there."""
+        """Return whether the broker has accepted a connection that is still there."""
         return self._transport is not None and self.connack is not None
 
     @property
     def is_kept(self) -> bool:
-        """Whether it connects again by itself."""
+        """Return whether it connects again by itself."""
         return self._keeping is not None
 
     @property
@@ -402,5 +402,5 @@ class DurableClient(asyncio.Protocol):
 
 
 def settled(*clients: DurableClient) -> bool:
-    """Whether the broker owes none of these publishers an acknowledgement."""
+    """Return whether the broker owes none of these publishers an acknowledgement."""
     return not any(client.unsettled for client in clients)

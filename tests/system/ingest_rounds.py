@@ -28,7 +28,7 @@ HOLED = "holed"
 """The gateway of which batches are kept back; each goes to both collectors, so no other is late."""
 GATEWAYS = ("gw-0", "gw-1", "gw-2", HOLED)
 ODD = "odd/"
-"""What the names of sensors begin with that raise an alert."""
+"""The beginning of the names of sensors that raise an alert."""
 A_BATCH = 10
 PACE_S = 0.2
 A_SECOND = round(1 / PACE_S)
@@ -198,7 +198,7 @@ class RoundFleet:
             self._kept_back.append(self._frame(HOLED, self._readings(HOLED)))
 
     def bring(self) -> None:
-        """What was kept back comes."""
+        """Let what was kept back come to the collectors."""
         with self._lock:
             for frame in self._kept_back:
                 for one in self.collectors:

@@ -41,7 +41,7 @@ MOMENTS = (
     "after PUBCOMP",
     "after PUBLISH",
 )
-"""When a broker is killed. The first ones are tried even in the shortest run."""
+"""Moments at which a broker is killed. The first ones are tried even in the shortest run."""
 
 
 @dataclass
@@ -188,7 +188,7 @@ class Run:
             client.stop()
 
     async def _until_quiet(self, clients: list[DurableClient]) -> None:
-        """What is doubled may come behind what is complete: until two pings see nothing new."""
+        """Wait until two pings bring nothing new: a double may come behind what is complete."""
         before = -1
         while (count := sum(map(len, self.ledger.deliveries.values()))) != before:
             before = count

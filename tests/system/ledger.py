@@ -1,4 +1,4 @@
-"""What clients were promised and what they got, and the judgement on it.
+"""The promises made to clients, the messages that they got, and the judgement on both.
 
 Time is a counter of events, so that "before" and "after" are certain: a subscription covers a
 message for sure if it was granted before the message was sent, and for sure not if it was asked
@@ -62,9 +62,9 @@ class Subscription:
     asked_at: int
     granted_at: int | None = None
     left_at: int | None = None
-    """When UNSUBSCRIBE was sent."""
+    """The time at which UNSUBSCRIBE was sent."""
     gone_at: int | None = None
-    """When UNSUBACK came."""
+    """The time at which UNSUBACK came."""
 
     @property
     def group(self) -> tuple[str, str] | None:
@@ -81,7 +81,7 @@ class Subscription:
         return self.topic_filter if group is None else group[1]
 
     def covers(self, message: Message) -> bool:
-        """Whether it surely covers a message."""
+        """Return whether it surely covers a message."""
         return (
             self.granted_at is not None
             and message.sent_at is not None
@@ -91,7 +91,7 @@ class Subscription:
         )
 
     def may_cover(self, message: Message) -> bool:
-        """Whether the message may come because of it."""
+        """Return whether the message may come because of it."""
         if message.sent_at is None or not matches(self.proper, message.topic):
             return False
         acknowledged_at = message.acknowledged_at
@@ -124,7 +124,7 @@ class Ledger:
     wrong_sessions: list[str] = field(default_factory=list)
     reused_identifiers: list[str] = field(default_factory=list)
     strangers: list[str] = field(default_factory=list)
-    """What nobody published."""
+    """Messages that nobody published."""
     wrong_retained: list[str] = field(default_factory=list)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     _time: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -207,11 +207,11 @@ class Ledger:
 
     @property
     def taken(self) -> list[Message]:
-        """What the broker acknowledged."""
+        """The messages that the broker acknowledged."""
         return [m for m in self.messages.values() if m.acknowledged_at is not None and m.qos]
 
     def owners(self) -> Iterator[tuple[str, list[Subscription], list[Message]]]:
-        """Who is owed messages as one: each client, and each shared subscription's members.
+        """Give each owner of messages: a client, or all members of a shared subscription.
 
         Yields what to call it, its subscriptions, and what it received because of them.
         """
@@ -269,7 +269,7 @@ class Ledger:
         return found
 
     def unasked(self) -> list[str]:
-        """What came without a subscription that was in force."""
+        """Return the messages that came without a subscription that was in force, in words."""
         found = []
         by_client: defaultdict[str, list[Subscription]] = defaultdict(list)
         for subscription in self.subscriptions:
@@ -306,7 +306,7 @@ class Ledger:
 
 
 class Snapshot(Ledger):
-    """What one client got last, by topic."""
+    """The last message that a client got of each topic."""
 
     def __init__(self) -> None:
         super().__init__()

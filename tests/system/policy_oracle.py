@@ -92,7 +92,7 @@ def file() -> str:
 
 
 def may(kind: str, name: str, verb: str, target: str, gateway: str, via: str = "") -> bool:
-    """Whether somebody may do something.
+    """Return whether somebody may do something.
 
     Args:
         kind: of proof.
@@ -163,7 +163,7 @@ def _is_about(line: Line, verb: str, target: str, gateway: str) -> bool:
 
 
 def _covers(rule: str, target: str) -> bool:
-    """Whether a rule's target covers a topic, a path or a filter."""
+    """Return whether a rule's target covers a topic, a path or a filter."""
     if rule.endswith("#"):
         return target.startswith(rule[:-1]) or target == rule[:-2]
     return rule == target

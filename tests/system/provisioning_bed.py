@@ -1,4 +1,4 @@
-"""What the tests of deploy/ansible stand on: a controller, a Debian, and a system booted of it.
+"""The bed of the tests of deploy/ansible: a controller, a Debian, and a system booted of it.
 
 Ansible's own ssh connection is used with a program in the place of ssh that runs the command in the
 root file system: the same code path as with a Pi, without a collection of 200 MB for one
@@ -77,7 +77,7 @@ def skip_or_fail_in_ci(reason: str) -> None:
 
 @dataclass(frozen=True)
 class Play:
-    """What a run of site.yml printed."""
+    """The output of a run of site.yml, and its exit code."""
 
     returncode: int
     output: str
@@ -183,7 +183,7 @@ class Container:
     leader: int
 
     def run(self, *command: str) -> str:
-        """What a command prints in it, errors included."""
+        """Run a command in it; return what it prints, errors included."""
         done = run("nsenter", "--target", str(self.leader), "--all", *command)
         return (done.stdout + done.stderr).strip()
 

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Final
 
 from gateway.tools import cli
+from gateway.tools.commands.parser import actions, subcommands
 
 NO_FILE, NO_RIGHT, NO_ANSWER = "no file", "no right", "no answer"
 SILENCE, REFUSED = "silence", "refused"
@@ -54,9 +55,9 @@ _UNHEARD: Final = f"127.0.0.1:{_SILENT} --timeout 1"
 _STRANGE_TOKEN: Final = _TOKEN.replace(":9/", ":21990/")
 _SILENT_TOKEN: Final = _TOKEN.replace(":9/", f":{_SILENT}/")
 _CLEAR: Final = "127.0.0.1:21985"
-"""Where the gateway that runs answers CoAP."""
+"""The address at which the gateway that runs answers CoAP."""
 _SECURE: Final = "127.0.0.1:21986"
-"""Where it does so over DTLS."""
+"""The address at which it answers over DTLS."""
 _GUEST: Final = "--psk-file running/gw-a/psk --psk-identity guest"
 _ASKS: Final = {
     NO_FILE: "--config none.toml",
@@ -334,12 +335,12 @@ LOADED = (
     ),
     *("gateway.tools.commands.passwd", "gateway.process.running.service"),
 )
-"""What commands load, once for all children."""
+"""The modules that commands load: they are loaded once, for all children."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """How a command ended.
+    """The end of a command.
 
     Attributes:
         typed: behind `hedgerow`.
@@ -354,7 +355,7 @@ class Refused:
 
 
 def why_not() -> str | None:
-    """Why these can't be run here, or None."""
+    """Return why these can't be run here, or None."""
     return None if os.geteuid() == 0 else "other users' files and a full disk need root"
 
 
@@ -362,16 +363,14 @@ def commands(
     parser: argparse.ArgumentParser, above: str = ""
 ) -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """All commands that do something, by name."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for name, command in action.choices.items():
-                below = list(commands(command, f"{above}{name} "))
-                yield from below or [(above + name, command)]
+    for name, command in subcommands(parser).items():
+        below = list(commands(command, f"{above}{name} "))
+        yield from below or [(above + name, command)]
 
 
 def misspelt(command: argparse.ArgumentParser) -> str | None:
     """An option of a command with one letter too few; None if it has none but its help."""
-    names = [name for action in command._actions for name in action.option_strings]
+    names = [name for action in actions(command) for name in action.option_strings]
     longest = max(
         (name for name in names if name.startswith("--") and name != "--help"), key=len, default=""
     )

@@ -55,7 +55,7 @@ class RoundJob:
     def __init__(self, folder: Path, disk: Path, spools: Sequence[Path], webhook: str) -> None:
         self.tables = disk / "tables"
         self.has_executors = False
-        """Whether it runs on a small cluster from its next start on."""
+        """True if it runs on a small cluster from its next start on."""
         self._checkpoint = disk / "checkpoint"
         self._spools = spools
         self._log = folder / "job.log"

@@ -6,12 +6,13 @@ once. Times are those of the rules as they are shipped: the machine sleeps throu
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from alert_receiver import AlertReceiver
-from caused_gateway import NAP_S, ONCE, CausedGateway
+from argon2 import PasswordHasher
+from caused_gateway import NAP_S, ONCE, CausedGateway, caused_gateway
 from machine_files import machine_with_a_card
 from ports import free_port
 
@@ -21,17 +22,15 @@ pytestmark = pytest.mark.peer("cc", "gcc")
 HOUR_S = 3_600.0
 GIGABYTE_SECTORS = 2_000_000
 FLOOD = 60
+GUESSES = 25
 KEPT = {17: 3_600}
 """Session Expiry Interval: what waits for such a client beyond the limit waits in the log."""
 
 
 @pytest.fixture
-async def gateway(tmp_path: Path) -> AsyncIterator[CausedGateway]:
-    receiver = AlertReceiver(refuses_every=0)
-    with receiver.serving():
-        made = CausedGateway(tmp_path, receiver)
+def gateway(tmp_path: Path) -> Iterator[CausedGateway]:
+    with caused_gateway(tmp_path) as made:
         yield made
-        made.kill()
 
 
 @pytest.mark.parametrize(("by_s", "way"), [(90, "forward"), (-90, "back")])
@@ -83,8 +82,27 @@ async def test_messages_dropped_is_raised_by_its_cause(gateway: CausedGateway) -
     for _ in range(20):
         await busy.publish("meters/tank")
     await gateway.told("messages-dropped", "raised")
+    for _ in range(20):
+        await busy.publish("meters/tank")
     await gateway.told("messages-dropped", "cleared", nap_s=NAP_S)
     assert gateway.receiver.changes("messages-dropped") == ONCE
+    said = gateway.receiver.messages["messages-dropped", "cleared"]
+    assert said == "34 messages to clients were dropped in all"
+
+
+async def test_refused_logins_is_raised_by_its_cause(gateway: CausedGateway) -> None:
+    hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    passwords = gateway.folder / "passwords"
+    passwords.write_text(f"alice:{hasher.hash('secret')}\n")
+    gateway.access = f'password_file = "{passwords}"'
+    await gateway.start()
+    for number in range(GUESSES):
+        assert await gateway.refuses(f"guesser-{number}", username="alice", password=b"guess")
+    await gateway.told("refused-logins", "raised")
+    await gateway.told("refused-logins", "cleared", nap_s=NAP_S)  # nobody guesses any more
+    assert gateway.receiver.changes("refused-logins") == ONCE
+    said = gateway.receiver.messages["refused-logins", "cleared"]
+    assert said == f"{GUESSES} log-ins were refused in all"
 
 
 async def test_disk_wearing_is_raised_by_its_cause(gateway: CausedGateway) -> None:

@@ -18,20 +18,24 @@ from pathlib import Path
 import pytest
 from alert_receiver import AlertReceiver
 from brokers import Gateway
-from caused_gateway import until
+from caused_gateway import NAP_S, ONCE, CausedGateway, caused_gateway, until
 from disks import Tmpfs, unmounted_at_the_end
-from fleet_gateway import FleetGateway
-from mqtt_peer import Peer
 from ports import free_port
 
 from gateway.alerting.judging import ELECTIONS
-from gateway.mqtt import Version
 from gateway.releases.folder import INSTALLED, LINK, RELEASES, ReleaseFolder
 from gateway.releases.guard import ReleaseGuard
 from gateway.releases.trial import ServiceEnds
 
 OLD, NEW, NEWER = "1-old", "2-new", "3-newer"
 QUOTA_EXCEEDED = 0x97
+SYNC = '[log]\ndurability = "sync"\n'
+
+
+@pytest.fixture
+def caused(tmp_path: Path) -> Iterator[CausedGateway]:
+    with caused_gateway(tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
@@ -58,86 +62,67 @@ async def told(receiver: AlertReceiver, rule: str, *wanted: str) -> None:
     assert receiver.changes(rule) == Counter(wanted)
 
 
-async def client(gateway: Gateway, name: str, *, clean_start: bool = True) -> Peer:
-    peer = Peer(*await asyncio.open_connection("127.0.0.1", gateway.port), Version.V5)
-    assert await peer.connect(name, clean_start=clean_start) == 0
-    return peer
-
-
 @pytest.mark.soak("four starts of a gateway, and as many elections")
-async def test_root_flapping_is_raised_by_its_cause(
-    tmp_path: Path, receiver: AlertReceiver
-) -> None:
-    head, stand_in = FleetGateway(tmp_path, "head"), FleetGateway(tmp_path, "stand-in")
-    head.plain_port = free_port()
-    head.write(capability=30, hello_s=0.3)
-    stand_in.access = alerts_to(receiver, "root-flapping")
-    neighbours = [f"127.0.0.1:{head.plain_port}"]
-    await stand_in.start(capability=10, hello_s=0.3, neighbours=neighbours)
-    tree = stand_in.process.parts.node.tree
-    command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(head.path)]
+async def test_root_flapping_is_raised_by_its_cause(tmp_path: Path, caused: CausedGateway) -> None:
+    (tmp_path / "head").mkdir()
+    head = CausedGateway(tmp_path / "head", AlertReceiver(), caused.clock)
+    head.id, head.port, head.receiver.url = "head", free_port(), "http://127.0.0.1:9/"
+    head.tree, caused.tree = "capability = 30\nhello_s = 0.3", "capability = 10\nhello_s = 0.3"
+    caused.neighbours = [f"127.0.0.1:{head.port}"]
+    await caused.start()
     try:
         for number in range(ELECTIONS):
-            assert not receiver.changes("root-flapping"), number
-            process = await asyncio.create_subprocess_exec(*command)
-            try:
-                await until(lambda: tree.root_id == "head", "the head is the root")
-            finally:
-                process.kill()
-                await process.wait()
-            await until(lambda: tree.root_id == "stand-in", "the other one is the root")
-        await told(receiver, "root-flapping", "raised")
+            assert not caused.receiver.changes("root-flapping"), number
+            await head.start()
+            await until(lambda: caused.metric("hedgerow_tree_hops") == 1, "the head is the root")
+            head.kill()
+            await until(lambda: caused.metric("hedgerow_tree_hops") == 0, "the other one is")
     finally:
-        await stand_in.stop()
+        head.kill()
+    await caused.told("root-flapping", "raised")
+    await caused.told("root-flapping", "cleared", nap_s=NAP_S)
+    assert caused.receiver.changes("root-flapping") == ONCE
 
 
 async def test_messages_lost_is_raised_by_its_cause(
-    tmp_path: Path, receiver: AlertReceiver
+    caused: CausedGateway, request: pytest.FixtureRequest
 ) -> None:
-    gateway = Gateway(tmp_path, "sync")
-    with gateway.config.open("a") as file:
-        file.write(alerts_to(receiver, "messages-lost"))
-    try:
-        await gateway.start()
-        publisher = await client(gateway, "publisher")
-        for number in range(50):
-            await publisher.publish("meters/tank", b"%d" % number)
-        publisher.close()
-        await gateway.stop()
-        segment = max((gateway.state / "log").glob("*.log"), key=lambda path: int(path.stem))
-        data = bytearray(segment.read_bytes())
-        data[len(data) // 2] ^= 0x10
-        segment.write_bytes(data)
-        await gateway.start()
-        await told(receiver, "messages-lost", "raised")
-    finally:
-        gateway.kill()
-        await gateway.ended()
+    caused.more = SYNC
+    await caused.start()
+    publisher = await caused.client("publisher")
+    for number in range(50):
+        await publisher.publish("meters/tank", b"%d" % number)
+    publisher.close()
+    caused.stop()
+    segment = max((caused.state / "log").glob("*.log"), key=lambda path: int(path.stem))
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    segment.write_bytes(data)
+    await caused.start()
+    await caused.told("messages-lost", "raised")
+    if request.config.getoption("--soak"):  # an hour, in naps
+        await caused.told("messages-lost", "cleared", nap_s=NAP_S)
+        assert caused.receiver.changes("messages-lost") == ONCE
 
 
-async def test_log_refuses_is_raised_by_its_cause(
-    tmp_path: Path, receiver: AlertReceiver, request: pytest.FixtureRequest
-) -> None:
+async def test_log_refuses_is_raised_by_its_cause(tmp_path: Path, caused: CausedGateway) -> None:
     disk = Tmpfs(tmp_path / "disk", 4096)
     with unmounted_at_the_end(disk):
-        gateway = Gateway(tmp_path, "sync", segment_bytes=32 << 10, state=disk.folder / "state")
-        with gateway.config.open("a") as file:
-            file.write(alerts_to(receiver, "log-refuses"))
+        caused.state = disk.folder / "state"
+        caused.more = f"{SYNC}segment_bytes = {32 << 10}\n"
         try:
-            await gateway.start()
-            publisher = await client(gateway, "publisher")
+            await caused.start()
+            publisher = await caused.client("publisher")
             disk.fill()
             codes = [await publisher.publish("meters/tank", bytes(5_000)) for _ in range(10)]
             assert QUOTA_EXCEEDED in codes
-            await told(receiver, "log-refuses", "raised")
+            await caused.told("log-refuses", "raised", nap_s=NAP_S)
             disk.free()
             assert await publisher.publish("meters/tank", bytes(5_000)) in {0, 0x10}
-            publisher.close()
-            if request.config.getoption("--soak"):  # thirty seconds
-                await told(receiver, "log-refuses", "raised", "cleared")
+            await caused.told("log-refuses", "cleared", nap_s=NAP_S)
+            assert caused.receiver.changes("log-refuses") == ONCE
         finally:
-            gateway.kill()
-            await gateway.ended()
+            caused.kill()  # before its disk goes
 
 
 class ReleasedGateway(Gateway):

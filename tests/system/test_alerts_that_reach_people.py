@@ -1,4 +1,4 @@
-"""What is wrong reaches people once, though both ends are killed, and so does its end.
+"""An alert reaches people once, though both ends are killed, and so does its end.
 
 Each condition is really caused: a full disk, a certificate of seconds, guessed passwords. It is
 delivered to a mail server, an ntfy-like server, an Alertmanager and an MQTT client.
@@ -13,6 +13,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -215,6 +216,10 @@ ack_url = "http://127.0.0.1:{self.console}"
             self.process.kill()
             self.process.wait()
         self.process = None
+
+    def reload(self) -> None:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGHUP)
 
     async def peer(self, name: str, password: bytes = b"secret") -> Peer:
         async with asyncio.timeout(PATIENCE_S):
@@ -481,4 +486,9 @@ async def test_a_certificate_of_seconds_is_told_to_end_and_to_have_ended(
     await until(lambda: box.changes("certificate-ending")["RAISED"], "it is told to end")
     await until(lambda: box.changes("certificate-ended")["RAISED"], "it has ended")
     await until(lambda: box.changes("certificate-ending")["CLEARED"], "it ends no more")
-    assert box.changes("certificate-ended") == {"RAISED": 1}
+    renewed = authority.issue("gw", is_server=True)
+    renewed.key.replace(issued.key)
+    renewed.certificate.replace(issued.certificate)
+    gateway.reload()
+    await until(lambda: box.changes("certificate-ended")["CLEARED"], "another one is read")
+    assert box.changes("certificate-ended") == {"RAISED": 1, "CLEARED": 1}

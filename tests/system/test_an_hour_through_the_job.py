@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.timeout(0), pytest.mark.slow]
 
 
 class Spool:
-    """What a collector has on disk, and when it had it there; the one that a `Job` is to read.
+    """A collector's spool, and the time at which it had each frame on disk; a `Job` reads it.
 
     Args:
         folder: of the spool.
@@ -71,7 +71,7 @@ class Spool:
 
 
 def _frame(heard: Heard) -> bytes:
-    """What a gateway's clients sent, unless it is lost, and behind it what it says of itself."""
+    """Encode what a gateway's clients sent, unless it is lost, and its status behind it."""
     sent = heard.sent
     first, last = heard.numbers
     place = f"campus/north/{sent.gateway}"
@@ -91,7 +91,7 @@ def _frame(heard: Heard) -> bytes:
 
 
 async def _slowest_ms(tables: Path) -> dict[str, float]:
-    """How long the dashboard takes for each of its answers, the slowest of five."""
+    """Measure how long the dashboard takes for each of its answers, the slowest of five."""
     slowest: dict[str, float] = {}
     async with dashboard(tables) as served, visitor(served) as someone:
         await complete(served)

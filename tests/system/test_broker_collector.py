@@ -69,7 +69,7 @@ receive_maximum = {WINDOW}
         return [sys.executable, "-m", "gateway.tools.cli", "collector", "--config", str(self._file)]
 
     def batches(self) -> list[tuple[Header, list[Row]]]:
-        """What a reader of the spool finds, as the job does."""
+        """Return what a reader of the spool finds, as the job does."""
         found = []
         if not self.state.exists():
             return found

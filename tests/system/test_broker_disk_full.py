@@ -73,7 +73,7 @@ class Cast:
             client.stop()
 
     def got(self, message: Message) -> int:
-        """How often the subscriber got it."""
+        """Return how often the subscriber got it."""
         return self.ledger.deliveries["subscriber"].count(message)
 
     async def until_answered(self, *messages: Message) -> None:
@@ -220,7 +220,7 @@ async def test_a_session_that_was_away_gets_all_that_was_acknowledged_around_a_f
 async def test_a_subscription_is_refused_or_kept_while_the_disk_is_full(
     gateway: Gateway, disk: Tmpfs, cast: Cast
 ) -> None:
-    """What SUBACK granted is in force after a kill."""
+    """A subscription that SUBACK granted is in force after a kill."""
     await cast.come(gateway.port)
     client = DurableClient("late", V5, cast.ledger)
     await client.open(gateway.port)

@@ -50,7 +50,7 @@ def run(
     tmp_path_factory: pytest.TempPathFactory,
     made: dict[tuple[str, str], Run],
 ) -> Run:
-    """What came of a run."""
+    """The outcome of a run."""
     if request.param not in made:
         made[request.param] = _run(request, tmp_path_factory)
     return made[request.param]
@@ -203,7 +203,7 @@ def test_the_judgement_sees_what_a_power_cut_takes_where_nothing_was_synced(
 
 @pytest.mark.peer("mkfs.ext4", "e2fsprogs")
 def test_a_power_cut_takes_what_was_not_synced_and_leaves_what_was(tmp_path: Path) -> None:
-    """What the emulation is worth: a file's synced length stays, the rest goes."""
+    """The emulation is as a power cut is: a file's synced length stays, the rest goes."""
     disk = Ext4(tmp_path / "disk", tmp_path / "image")
     disk.mount()
     try:

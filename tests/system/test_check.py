@@ -50,7 +50,7 @@ def check(file: Path, *arguments: str) -> tuple[int, list[str], str]:
 
 
 def faults(folder: Path, text: str | bytes) -> list[str]:
-    """What it says, without the file's name."""
+    """Check a text; return the lines that it prints, without the file's name."""
     file = folder / "hedgerow.toml"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     code, lines, said = check(file)

@@ -147,7 +147,7 @@ async def test_a_watch_shows_it_again_and_goes_on_when_the_gateway_does_not_answ
     assert process.stdout is not None
 
     async def shown() -> list[str] | None:
-        """Who is there; None if the gateway did not answer in time."""
+        """Return who is there, or None if the gateway did not answer in time."""
         assert process.stdout is not None
         told = json.loads(await process.stdout.readline())
         return None if "error" in told else [one["id"] for one in told]

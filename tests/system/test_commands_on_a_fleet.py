@@ -7,7 +7,6 @@ parser's own list.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import signal
@@ -30,6 +29,7 @@ from gateway.coap.operations.status import PATH as STATUS
 from gateway.coap.operations.status import StatusResource
 from gateway.coap_client import CoapClient
 from gateway.tools import cli
+from gateway.tools.commands.parser import actions, subcommands
 from resource_directory.digest import DirectoryDigest
 from resource_directory.link_format import WebLink
 from resource_directory.registry import Registry
@@ -105,7 +105,7 @@ class ManyGateways:
 
 
 class Directories:
-    """What is registered at each of them, as the first one asks for it."""
+    """The registrations at each directory, as the first one asks for them."""
 
     def __init__(self) -> None:
         members = Membership()
@@ -199,16 +199,14 @@ WAYS = ("--watch", "--forget", "--kick", "--id", "--count", "--every", "--scope"
 
 def commands_that_ask() -> set[str]:
     """All that ask a running gateway: each with each of its actions, and with each of `WAYS`."""
-    (commands,) = (one.choices for one in cli.command_line()._actions if one.choices)
-    assert isinstance(commands, dict)
     found: set[str] = set()
-    for name, command in commands.items():
-        options: list[argparse.Action] = command._actions
+    for name, command in subcommands(cli.command_line()).items():
+        options = actions(command)
         if not {"gateway", "psk_file", "host"} & {one.dest for one in options}:
             continue
-        actions = [one.choices for one in options if one.choices and not one.option_strings]
-        found.update(f"{name} {action}" for action in (actions[0] if actions else ()))
-        found.update(() if actions else (name,))
+        words = [one.choices for one in options if one.choices and not one.option_strings]
+        found.update(f"{name} {word}" for word in (words[0] if words else ()))
+        found.update(() if words else (name,))
         if name not in ("pub", "sub"):
             found.update(
                 f"{name} {way}" for one in options for way in one.option_strings if way in WAYS
@@ -254,7 +252,7 @@ async def watched(near: AskedGateway, lines: int, *arguments: str) -> list[str]:
 
 
 async def hedgerow(near: AskedGateway, *arguments: str) -> str:
-    """What a command prints, which has to succeed."""
+    """Run a command, which has to succeed; return what it prints."""
     note(*arguments)
     process = await begun(*asking_at(near.coap_port, *arguments), stderr=asyncio.subprocess.PIPE)
     out, err = await process.communicate()
@@ -358,7 +356,7 @@ async def watched_by_commands(near: AskedGateway, names: set[str]) -> None:
 
 
 async def doctor(at: AskedGateway) -> str:
-    """What it finds on a gateway's own machine."""
+    """Run `hedgerow doctor` on a gateway's own machine; return what it finds."""
     note("doctor")
     process = await begun(
         "doctor", "--config", str(at.config), "--json", stderr=asyncio.subprocess.PIPE

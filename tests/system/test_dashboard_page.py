@@ -183,7 +183,7 @@ async def numbers_are_written_in_one_way(browser: Page) -> None:
 
 
 async def lines_are_broken_where_a_value_is_missing_for_a_while(browser: Page) -> None:
-    """What is null breaks a line, and what is undefined (left out, in JSON) does not."""
+    """A null breaks a line, and a value that is undefined (left out, in JSON) does not."""
     values = [1, None, 2, *[None] * 8, 3, None, 4]
     said = await browser.run(
         f"import('./charts.js').then(c => c.bridged({list(range(0, 14_000, 1000))}, "
@@ -249,7 +249,7 @@ async def test_sensors_are_compared_and_the_address_has_what_is_shown(
 
 @asynccontextmanager
 async def tile_server() -> AsyncIterator[tuple[str, list[str]]]:
-    """Where it is, and the paths that it was asked for."""
+    """A server of map tiles: its address, and the paths that it was asked for."""
     asked: list[str] = []
 
     async def answer(request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""What docs/data.md and the notebook say works, on tables of a fleet that there is not."""
+"""All that docs/data.md and the notebook say works, on tables of a fleet that there is not."""
 
 import json
 import os

@@ -23,7 +23,7 @@ async def next_status(peer: Peer) -> tuple[str, StatusRecord]:
 
 
 def is_one_tree(told: dict[str, StatusRecord]) -> bool:
-    """Whether all are told of, with one root, and the one in the middle is linked to both."""
+    """Return whether all are told of, with one root, and the middle one is linked to both."""
     return (
         told.keys() == TOPICS
         and len({record.root for record in told.values()}) == 1

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ async def reaches(asker: FleetGateway, target: FleetGateway) -> None:
 
 
 def queries(gateway: FleetGateway) -> Any:
-    return gateway.process.parts.site._exchange.queries.counters
+    return SimpleNamespace(**gateway.process.parts.site.query_counts())
 
 
 def linked(gateway: FleetGateway) -> set[str]:

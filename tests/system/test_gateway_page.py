@@ -16,8 +16,9 @@ from typing import Any, Protocol
 import pytest
 from chromium import Page
 from mqtt_peer import Peer
-from page_gateway import PageGateway, page_gateway
+from page_gateway import USERS, PageGateway, page_gateway
 
+from gateway.base.event_log.audit import AuditTrail
 from gateway.mqtt import Version
 from gateway.process.page.site_asker import SiteAsker, SiteQuestion
 from gateway.trust.policy.principal import Principal
@@ -27,6 +28,10 @@ pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
 HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
 SIZES = ((1280, 800), (768, 1024), (360, 740))
 FOCUSED = "document.activeElement === document.querySelector('main')"
+BEHIND = """[...document.querySelectorAll(".scroll")]
+    .filter(one => one.querySelector("button") && one.scrollWidth > one.clientWidth)
+    .map(one => one.getAttribute("aria-label"))"""
+"""The tables whose buttons one finds by scrolling sideways alone."""
 READY = {
     "overview": "document.querySelectorAll('.figures dd').length === 6",
     "tree": "document.querySelector('.outline-tree .node strong')",
@@ -47,7 +52,7 @@ READY = {
 
 
 class HasPage(Protocol):
-    """What has a page."""
+    """A gateway that has a page."""
 
     @property
     def base(self) -> str:
@@ -81,7 +86,7 @@ async def picture(browser: Page, name: str) -> None:
 
 
 async def violations(browser: Page) -> list[str]:
-    """What axe-core finds, by rule and element; it is run beside the page's own policy."""
+    """Run axe-core beside the page's own policy; return what it finds, by rule and element."""
     pytest.importorskip("axe_core_python", reason="axe-core is not installed")
     script = (importlib.resources.files("axe_core_python") / "axe.min.js").read_text()
     await browser.run(f"(() => {{ {script}; window.axe = axe; }})()")
@@ -101,6 +106,8 @@ async def test_each_page_fits_each_screen_in_both_themes_and_axe_finds_nothing(
     await meter.subscribe("load/#")
     await meter.publish("hall/temperature", b'{"value": 21.5}', retain=True)
     await gateway.process.parts.readings.add({"type": "switch", "name": "pump"})
+    trail = AuditTrail(gateway.folder / "state" / "audit.jsonl")
+    trail.append("root", "access.password_file changed", 1.7e9, added=list(USERS))
     await log_in(browser, gateway, "anna")
     found: dict[str, list[str]] = {}
     for width, height in SIZES:
@@ -110,6 +117,7 @@ async def test_each_page_fits_each_screen_in_both_themes_and_axe_finds_nothing(
                 await show(browser, name)
                 is_in_width = "document.documentElement.scrollWidth <= innerWidth"
                 assert await browser.run(is_in_width), (name, width)
+                assert await browser.run(BEHIND) == [], (name, width)
                 await picture(browser, f"{name}-{width}-{theme}")
                 if wrong := await violations(browser):
                     found[f"{name} {width} {theme}"] = wrong

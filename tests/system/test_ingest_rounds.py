@@ -37,7 +37,7 @@ TROUBLES = {
     "compactor": ("", "tables' disk", "spool's disk", "", "tables' disk"),
     "executor": ("", "tables' disk", "spool's disk", "", "tables' disk"),
 }
-"""What is wrong in the rounds in which a process of this kind is killed.
+"""The trouble of each round, by the kind of process that is killed in it.
 
 Only a driver that is started again takes another clock, or finds its checkpoint gone. A start takes
 longer than any round without one.
@@ -46,7 +46,7 @@ CLOCKS_S = (60.0, -60.0, 86_400.0, -86_400.0, 40 * 365 * 86_400.0, -40 * 365 * 8
 
 
 class Rounds:
-    """What each round does to the ingest of one fleet.
+    """The rounds over the ingest of one fleet, and what each does to it.
 
     Args:
         fleet: it publishes all the time.
@@ -168,7 +168,7 @@ class Rounds:
         return all(row["cleared"] for row in self._job.alerts())
 
     def _are_open(self, number: int) -> bool:
-        """Whether the round's two alerts are open."""
+        """Return whether the round's two alerts are open."""
         rows = [row for row in self._job.alerts() if not row["cleared"]]
         is_odd = any(row["sensor"] == f"{ODD}{number}" for row in rows)
         return is_odd and any(row["kind"] == "gap" for row in rows)

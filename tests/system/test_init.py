@@ -128,7 +128,7 @@ def files(folder: Path) -> dict[str, int]:
 
 
 def commands(out: str) -> list[list[str]]:
-    """What is printed to be typed."""
+    """Return the commands that are printed to be typed."""
     return [shlex.split(line) for line in out.splitlines() if line.startswith("  hedgerow")]
 
 

@@ -67,7 +67,7 @@ async def read(client: CoapClient, gateway: KeyedGateway, timeout_s: float = 10.
 
 
 def metrics(gateway: KeyedGateway, user: str) -> int:
-    """What the console answers a user."""
+    """Ask the console for its metrics as a user; return the status of the answer."""
     proof = base64.b64encode(f"{user}:open sesame".encode()).decode()
     uri = f"http://127.0.0.1:{gateway.console_port}/metrics"
     request = urllib.request.Request(uri, headers={"Authorization": f"Basic {proof}"})
@@ -132,7 +132,7 @@ async def test_the_revoked_are_out_at_once_and_nobody_else_notices(fleet: Fleet)
 
 
 def logged(gateway: KeyedGateway, topic: str) -> set[tuple[Epoch, int]]:
-    """Which messages of a topic stand in a gateway's log."""
+    """Return the messages of a topic that stand in a gateway's log, by stream and number."""
     found: set[tuple[Epoch, int]] = set()
     for path in (gateway.folder / "state" / "log").glob("*.log"):
         data = path.read_bytes()

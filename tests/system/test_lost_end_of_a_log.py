@@ -26,7 +26,7 @@ async def away(one: TreeGateway) -> Peer:
 
 
 async def received(peer: Peer) -> list[str]:
-    """What has come up to the answer to a ping, acknowledged."""
+    """Acknowledge what comes up to the answer to a ping; return the payloads."""
     got = []
     peer.send(PingReq())
     while not isinstance(packet := await peer.next(), PingResp):

@@ -34,7 +34,7 @@ async def subscriber(one: TreeGateway, *topic_filters: str) -> AsyncIterator[Pee
 
 
 async def received(peer: Peer) -> list[str]:
-    """What has come up to the answer to a ping, acknowledged."""
+    """Acknowledge what comes up to the answer to a ping; return the payloads."""
     got = []
     peer.send(PingReq())
     while not isinstance(packet := await peer.next(), PingResp):

@@ -129,7 +129,7 @@ class Local(asyncio.DatagramProtocol):
         return await self.next()
 
     async def protected(self, kid: int) -> bytes:
-        """What a request is told that a device has protected, with a key that nobody has."""
+        """Send a request that is protected with a key that nobody has; return the answer."""
         message = aiocoap.Message(code=Code.POST, payload=b"x" * 20)
         message.mid, message.mtype, message.token = next(self._numbers), aiocoap.CON, b"o"
         message.opt.oscore = bytes((0x09, 0, kid))

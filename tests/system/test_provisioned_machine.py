@@ -55,7 +55,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "bad-network": ({"firewall_networks": ["lan"]}, "firewall_networks"),
     "no-confirming": ({"firewall_confirm_s": 0}, "firewall_confirm_s (5 to 3600)"),
 }
-"""What is refused, and the words that name it."""
+"""Variables that are refused, and the words that name them."""
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ SOAK_FAULTS = 60
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What was done to one gateway.
+    """A fault that one gateway was given.
 
     Attributes:
         kind: one of `FAULTS`.
@@ -76,7 +76,7 @@ async def disturb(fleet: AskedFleet, kind: str, victim: AskedGateway, place: Pla
 
 
 async def all_answered(fleet: AskedFleet, account: Account, fault: Fault) -> dict[Pair, float]:
-    """How long each pair waited, once all have good answers."""
+    """Return how long each pair waited, once all have good answers."""
     names = [one.name for one in fleet.gateways]
     pairs = [(entry, one) for entry in names for one in (*names, "*")]
     waited: dict[Pair, float] = {}

@@ -15,7 +15,7 @@ LINKS = b'</temp>;rt="temperature"'
 
 
 async def located(client: CoapClient, uri: str, name: str) -> str:
-    """Where an endpoint is registered."""
+    """Return the location at which an endpoint is registered."""
     answer = await client.request("GET", f"{uri}/rd-lookup/ep?ep={name}")
     assert answer.ok, answer.payload
     (link,) = parse(answer.payload)

@@ -56,7 +56,7 @@ def coap(gateway: FleetGateway, fleet: Fleet, shown: Issued, limit_s: float = 20
 
 
 def sessions(gateway: FleetGateway) -> set[str]:
-    """Who has a DTLS session."""
+    """Return the names of those that have a DTLS session."""
     ports = gateway.process.parts.coap._sessions
     assert ports is not None
     return {str(shown_by(peer)) for peer in ports._peers.values()}

@@ -80,7 +80,7 @@ async def send(one: TreeGateway, topic: str, *payloads: str) -> None:
 
 
 def kept(one: TreeGateway) -> Counter[str]:
-    """How often each message of clients stands in a gateway's log."""
+    """Count how often each message of clients stands in a gateway's log."""
     return kept_in(one.state / "log")
 
 

@@ -59,7 +59,7 @@ mode = "{mode}"
         return dict(told["sharing"]) if told["pid"] == self.pid else {}
 
     def spooled(self) -> Counter[str]:
-        """How often each message of clients stands in its spool."""
+        """Count how often each message of clients stands in its spool."""
         found: Counter[str] = Counter()
         for path in sorted(self.state.glob("*.log")):
             data = path.read_bytes()

@@ -312,7 +312,7 @@ class Writer:
 
 
 def holders(members: dict[str, Lasting]) -> dict[str, set[str]]:
-    """Who got each message."""
+    """Return the members that got each message."""
     found: dict[str, set[str]] = {}
     for name, one in members.items():
         for payload in one.got:

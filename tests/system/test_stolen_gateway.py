@@ -70,7 +70,7 @@ async def publish(peer: Peer, name: str) -> None:
 
 
 def kept(gateway: FleetGateway) -> list[dict[str, Any]]:
-    """What its quarantine tells of each batch."""
+    """Return what its quarantine tells of each batch."""
     files = sorted((gateway.folder / "state" / FOLDER).glob("*.batch"))
     return [json.loads(file.read_bytes().partition(b"\n")[0]) for file in files]
 

@@ -1,4 +1,4 @@
-"""What a client was told of its subscriptions holds after the gateway was killed, or stopped.
+"""A promise to a client about its subscriptions holds after the gateway was killed, or stopped.
 
 A SUBACK or UNSUBACK promises: the filter, its QoS and all its options, and that what was taken
 back stays so. Of a session that lasts this must be on disk before the answer.
@@ -30,7 +30,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
 
 @pytest.fixture(params=["killed", "stopped"])
 def end(request: pytest.FixtureRequest) -> str:
-    """How the gateway ends: what it had to keep comes from the log, or from a checkpoint."""
+    """The end of the gateway: what it had to keep comes from the log, or from a checkpoint."""
     made: str = request.param
     return made
 
@@ -66,7 +66,7 @@ def back(broker: Broker, name: str) -> Client:
 
 
 def come(client: Client, publisher: Client, topic: str) -> list[bytes]:
-    """What came to the client of two messages to the topic, by their QoS, before the end."""
+    """Publish at QoS 1 and 2 to a topic; return what came to the client before the end."""
     for qos in (1, 2):
         publisher.publish(topic, b"%d" % qos, qos=qos)
     client.subscribe(("end", 1))

@@ -149,7 +149,7 @@ class Multiplexer:
         await self.tmux("resize-window", "-x", str(cells), "-y", str(rows))
 
     async def screen(self) -> str:
-        """What stands on it, with a line that was wrapped in one."""
+        """Return the text on its screen, with a line that was wrapped in one."""
         return await self.tmux("capture-pane", "-p", "-J")
 
     async def shows(self, *texts: str) -> None:

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
 
 
 def fleet(count: int) -> dict[str, Any]:
-    """What `/api/v1/tree` tells of so many gateways, one of which is silent, and one spare link."""
+    """Return an answer of `/api/v1/tree` for so many gateways: one is silent, one link is spare."""
     drawn = random.Random(count)  # one fleet for each count
     names = ["gw", *(f"gw-{number:03}" for number in range(1, count))]
     gateways: dict[str, Any] = {}
@@ -63,7 +63,7 @@ async def told(browser: Page, tree: dict[str, Any]) -> None:
 
 
 async def overlapping(browser: Page) -> int:
-    """How many of the words in the drawing cover another one."""
+    """Count the pairs of words in the drawing of which one covers the other."""
     return int(
         await browser.run(
             "(() => { const all = [...document.querySelectorAll('.tree-drawing text')].map(e => "

@@ -27,7 +27,7 @@ from gateway.mqtt import (
     SubscriptionRequest,
 )
 from gateway.sensors.sensor import Actuator
-from record_formats.record import Value
+from record_formats.value import Value
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
 from tree_handler.retained.hybrid_clock import RetainedVersion
@@ -72,7 +72,7 @@ RULES = {
 
 
 def table() -> dict[str, dict[str, set[str]]]:
-    """What the page says: effects by kind of topic and by what the policy says."""
+    """Return the page's table: effects by kind of topic and by what the policy says."""
     section = PAGE.read_text().partition("## What it can make others do")[2].partition("\n## ")[0]
     rows = [row.strip("|").split("|") for row in re.findall(r"^\|.*\|$", section, re.MULTILINE)]
     head, _, *body = [[cell.strip() for cell in row] for row in rows]
@@ -307,7 +307,7 @@ async def test_a_start_retains_no_more_than_the_policy_says_now(
 
 
 async def all_of(peer: Peer) -> list[Publish]:
-    """What comes before the answer to a ping."""
+    """Return the packets that come before the answer to a ping."""
     peer.send(PingReq())
     found = []
     while not isinstance(packet := await peer.next(), PingResp):

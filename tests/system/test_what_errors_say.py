@@ -1,4 +1,4 @@
-"""What goes wrong at a command is one line with the name that was typed, and the code that it has.
+"""An error of a command is one line with the name that was typed, and the code that it has.
 
 The table is read as a user reads it: each row is what is typed, and the line that is printed.
 """

@@ -1,4 +1,4 @@
-"""Who asks and observes a fleet while it is disturbed, and an account of what each was told."""
+"""Watchers that ask and observe a fleet while it is disturbed, and an account of their answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Pair = tuple[str, str]
 
 @dataclass(slots=True)
 class Account:
-    """What came of a run.
+    """An account of one run.
 
     Attributes:
         wrong: answers of a gateway that was not asked for.
@@ -60,7 +60,7 @@ class Account:
         self.codes[what, code] = self.codes.get((what, code), 0) + 1
 
     def first_good(self, pair: Pair, since: float) -> float | None:
-        """When a pair had its first good answer to what was asked since; None if it has none."""
+        """Return when a pair first had a good answer to what was asked since, or None."""
         return next((came for begun, came in self.good.get(pair, ()) if begun >= since), None)
 
 

@@ -1,4 +1,4 @@
-"""What `drawn` leaves out of a run: its seed decides, and every case has its turn."""
+"""`drawn` leaves cases out of a run by the seed, and each case has its turn."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def not_drawn(pytestconfig: pytest.Config) -> Draw:
         for plugin in pytestconfig.pluginmanager.get_plugins()
         if getattr(plugin, "__file__", None) == str(CONFTEST)
     )
-    found: Draw = conftest._not_drawn
+    found: Draw = conftest.not_drawn
     return found
 
 

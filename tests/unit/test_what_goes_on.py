@@ -1,4 +1,4 @@
-"""What the product has under way by itself: a failure of one item ends none of it.
+"""Background work of the product goes on when one of its items fails.
 
 Tasks that go on go through `gateway.base.watched_tasks` or `gateway.base.tasks`, and timers that
 ring again through `gateway.base.repeating` or `gateway.base.due_timer`. All others stand here, with
@@ -116,7 +116,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/process/running/readings.py:Readings.met",
     ),
     "what it tells is on the disk, and holds from the next start on without it": (
-        "gateway/process/page/configuration_api.py:ConfigurationApi.change",
+        "gateway/process/page/configuration_api.py:ConfigurationApi._gone_by",
     ),
     "what was to be done is asked for again: by the next record, event, look-up or connection": (
         "cloud_ingest/collector/from_broker.py:BrokerCollector._one_connection",

@@ -47,7 +47,7 @@ def batches(
 
     Args:
         statuses: by host.
-        at_once: how many a list may have.
+        at_once: the number of hosts that a list may have.
         rings: whole numbers from 1 by host; a host that says none is of the first ring.
 
     Raises:

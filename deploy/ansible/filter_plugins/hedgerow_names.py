@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 NEAR = 0.88
-"""How alike two names are of which one is taken for the other, misspelt (difflib's ratio)."""
+"""The likeness from which on one name is taken for the other, misspelt (difflib's ratio)."""
 PLAYBOOKS_OWN = frozenset(
     (
         *("site_roles", "hedgerow_backups", "hedgerow_restore", "hedgerow_at_once", "hedgerow_ask"),
@@ -20,7 +20,7 @@ PLAYBOOKS_OWN = frozenset(
         "hedgerow_trial_arguments",
     )
 )
-"""What playbooks read that is no role's."""
+"""Variables that playbooks read and that are no role's."""
 
 
 class FilterModule:

@@ -1,4 +1,4 @@
-"""What roles noted of themselves on a machine (roles/target/tasks/made.yml)."""
+"""Notes that roles made of themselves on a machine (roles/target/tasks/made.yml)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def noted(read: Mapping[str, Any], otherwise: Any) -> Any:
     """Return what a note says.
 
     Args:
-        read: what `slurp` returned for its file, also where it failed.
-        otherwise: what a note says that is not there, or that a power cut emptied: a map or a list.
+        read: the answer of `slurp` for its file, also where it failed.
+        otherwise: the answer for a missing note, or one that a power cut emptied: a map or a list.
 
     """
     try:

@@ -90,8 +90,8 @@ def turn(windows: Mapping[str, str], host: str, turn_minutes: int) -> str:
 
     Args:
         windows: by host, in the order in which they reboot; empty of one that does not do so.
-        host: whose turn it is; it has a window.
-        turn_minutes: how long each has for itself.
+        host: the one whose turn is asked for; it has a window.
+        turn_minutes: the length of a turn, which a host has for itself.
 
     Returns:
         The moment as systemd's ``OnCalendar=`` takes it: ``Sat,Sun *-*-* 02:10:00``.

@@ -163,7 +163,7 @@ def may_be_reached(address: str, *, allow_loopback: bool) -> bool:
 
     Args:
         address: as `ListedMember` takes it.
-        allow_loopback: whether it may be this machine's.
+        allow_loopback: true if it may be this machine's.
 
     """
     try:

@@ -13,6 +13,7 @@ import getpass
 import json
 import os
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
@@ -114,6 +115,45 @@ class AuditTrail:
                     change = _read(line)
                     if change is not None:
                         yield change
+
+    def newest(self, count: int) -> list[AuditedChange]:
+        """Return the newest ones, the newest first; the lines of no others are read.
+
+        Args:
+            count: how many at most; lines among the newest that can't be read are left out.
+
+        Raises:
+            OSError: a file is there and can't be read.
+
+        """
+        lines: deque[bytes] = deque(maxlen=count)
+        for path in (self._older, self.path):
+            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+                lines.extend(file)
+        found = map(_read, reversed(lines))
+        return [change for change in found if change is not None]
+
+    def changes_of(self, what: str) -> Iterator[AuditedChange]:
+        """Yield those of one kind that are kept, the oldest first; no other lines are read.
+
+        Args:
+            what: the kind.
+
+        Raises:
+            OSError: a file is there and can't be read.
+
+        """
+        written = json.dumps(what).encode()
+        for path in (self._older, self.path):
+            with contextlib.suppress(FileNotFoundError):
+                data = path.read_bytes()
+                at = data.find(written)
+                while at >= 0:
+                    end = data.find(b"\n", at) + 1 or len(data)
+                    change = _read(data[data.rfind(b"\n", 0, at) + 1 : end])
+                    if change is not None and change.what == what:
+                        yield change
+                    at = data.find(written, end)
 
     @property
     def _older(self) -> Path:

@@ -20,6 +20,9 @@ PASSWORD_BYTES_MAX = 65_535
 _DRAWN_BYTES: Final = 18
 _MANAGED: Final = re.compile(r"^#[ \t]*managed by:[ \t]*(\S.*?)\s*$", re.MULTILINE)
 
+UserCheck = Callable[[Passwords], None]
+"""Is shown who has a password, and raises what keeps a change from being made."""
+
 
 class PasswordLineError(ValueError):
     """No line can be made of this: ``str(error)`` is one line, without the password."""
@@ -85,7 +88,7 @@ def change(
     path: Path,
     user: str,
     new: str | None,
-    check: Callable[[Passwords], None] = lambda _: None,
+    check: UserCheck = lambda _: None,
     *,
     is_patient: bool = True,
 ) -> tuple[Passwords, Passwords]:

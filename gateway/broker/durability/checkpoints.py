@@ -128,6 +128,11 @@ class Checkpoints:
         finally:
             self._saving = None
 
+    async def settle(self) -> None:
+        """Wait until what `sweep` began to write is written, or has failed."""
+        while self._saving is not None:
+            await asyncio.wait({self._saving})
+
     async def checkpoint(self) -> None:
         """Write one now.
 
@@ -189,8 +194,7 @@ class Checkpoints:
 
     async def stop(self) -> None:
         """Make a last checkpoint, so that the next start reads nothing of the log."""
-        while self._saving is not None:
-            await asyncio.wait({self._saving})
+        await self.settle()
         await self.losses.stop()
         try:
             await self.checkpoint()

@@ -9,7 +9,7 @@ from gateway.broker.inbound.waiting import ReadGate
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import PacketError, Scanner
-from gateway.trust.tls.certificates import PeerCertificate
+from gateway.trust.tls.peer_certificate import PeerCertificate
 
 
 class Peer:

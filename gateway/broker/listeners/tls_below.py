@@ -7,8 +7,9 @@ import ssl
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.inbound.connection import Connection
-from gateway.trust.tls.certificates import CertificateError, identify
+from gateway.trust.tls.certificates import identify
 from gateway.trust.tls.layer import TlsLayer
+from gateway.trust.tls.peer_certificate import CertificateError
 
 
 def tls_below(

@@ -154,6 +154,27 @@ class RetainedMessages(Generic[M]):
         topics = [topic_filter] if is_exact(topic_filter) else self._index.matching(topic_filter)
         return self._alive(topics, now_s)
 
+    def walk(self, topic_filter: str, now_s: float, most: int) -> Iterator[tuple[str, M] | None]:
+        """Yield messages as `match` finds them, at most so many; None for what was no match.
+
+        So who goes through very many can stop between any two, in whatever filter. Messages may
+        come and go meanwhile: one that stays comes once.
+
+        Args:
+            topic_filter: unshared.
+            now_s: the time; what has expired by then is none.
+            most: messages that are wanted; those that have expired count until `expire` meets them.
+
+        """
+        exact: list[str | None] = [topic_filter]
+        topics = exact if is_exact(topic_filter) else self._index.walk(topic_filter, most)
+        for topic in topics:
+            held = None if topic is None else self._held.get(topic)
+            if topic is None or held is None or held.expires_at_s <= now_s:
+                yield None
+            else:
+                yield topic, held.message
+
     def get(self, topic: str) -> M | None:
         """A topic's message, if there is one; expired or not."""
         held = self._held.get(topic)

@@ -101,6 +101,11 @@ class Retention:
         kept = self._statistics if topic_filter.startswith("$SYS") else self._messages
         return kept.match(topic_filter, self.now())
 
+    def walk(self, topic_filter: str, most: int) -> Iterator[tuple[str, Message] | None]:
+        """Yield the same one by one, at most so many; see `RetainedMessages.walk`."""
+        kept = self._statistics if topic_filter.startswith("$SYS") else self._messages
+        return kept.walk(topic_filter, self.now(), most)
+
     def retain_statistic(self, message: Message) -> None:
         """Keep one of the broker's own; it has no version and stays here."""
         self._statistics.set(message.topic, message)

@@ -8,7 +8,7 @@ the first ones: ``+/+/temperature`` looks at temperatures only.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -84,6 +84,55 @@ class TopicIndex(Generic[K]):
 
     def matching(self, topic_filter: str) -> set[K]:
         """The keys of the topics that an unshared filter matches, in a new set."""
+        narrowing, deep = self._sets(topic_filter)
+        if not narrowing:
+            found = set().union(*(deep or ()))
+        else:
+            found = narrowing[0].intersection(*narrowing[1:])
+            if deep is not None:
+                found = set().union(*(found & keys for keys in deep))
+        if self._dollar and topic_filter[:1] in ("+", "#"):
+            found = found - self._dollar  # [MQTT-4.7.2-1]
+        return found
+
+    def walk(self, topic_filter: str, most: int) -> Iterator[K | None]:
+        """Yield keys as `matching` finds them, one by one: topics may come and go meanwhile.
+
+        The key of a topic that stays comes once, unless `most` have come before.
+
+        Args:
+            topic_filter: unshared.
+            most: keys that are wanted; no more are gone through than it takes.
+
+        Yields:
+            A key that matches, or None for one that was looked at in vain.
+
+        """
+        narrowing, deep = self._sets(topic_filter)
+        left_out: set[K] = set()
+        if topic_filter[:1] in ("+", "#"):
+            left_out = self._dollar  # [MQTT-4.7.2-1]
+        if not narrowing:
+            yield from _first(deep or (), left_out, most)
+            return
+        if len(narrowing) == 1 and deep is None:
+            yield from _first(narrowing, left_out, most)
+            return
+        count = 0
+        for key in tuple(narrowing[0]):
+            if key in left_out or not _is_in(key, narrowing, deep):
+                yield None
+                continue
+            yield key
+            count += 1
+            if count == most:
+                return
+
+    def _sets(self, topic_filter: str) -> tuple[list[set[K]], list[set[K]] | None]:
+        """Return the sets that each key has to be in, the smallest first, and those of which one.
+
+        The latter are None where the former say already that the topic is deep enough.
+        """
         levels = topic_filter.split("/")
         goes_deeper = levels[-1] == "#"
         if goes_deeper:
@@ -93,19 +142,29 @@ class TopicIndex(Generic[K]):
             if level != "+":
                 keys = self._by_level.get((at, level))
                 if keys is None:
-                    return set()
+                    return [], []
                 narrowing.append(keys)
         if not goes_deeper:
             narrowing.append(self._by_depth.get(len(levels), set()))
-        deep = [keys for depth, keys in self._by_depth.items() if depth >= len(levels)]
-        if not narrowing:
-            found = set().union(*deep)
-        else:
-            narrowing.sort(key=len)
-            found = narrowing[0].intersection(*narrowing[1:])
-            if levels[-1] == "+" and goes_deeper:
-                # No literal at the end has said yet that the topic is deep enough.
-                found = set().union(*(found & keys for keys in deep))
-        if self._dollar and topic_filter[:1] in ("+", "#"):
-            found = found - self._dollar  # [MQTT-4.7.2-1]
-        return found
+        narrowing.sort(key=len)
+        if narrowing and not (goes_deeper and levels[-1] == "+"):
+            return narrowing, None
+        return narrowing, [keys for depth, keys in self._by_depth.items() if depth >= len(levels)]
+
+
+def _first(sets: Iterable[set[K]], left_out: set[K], most: int) -> list[K]:
+    found: list[K] = []
+    for keys in sets:
+        for key in keys:
+            if len(found) == most:
+                return found
+            if key not in left_out:
+                found.append(key)
+    return found
+
+
+def _is_in(key: K, all_of: Sequence[set[K]], one_of: Sequence[set[K]] | None) -> bool:
+    for keys in all_of:
+        if key not in keys:
+            return False
+    return one_of is None or any(key in keys for keys in one_of)

@@ -12,16 +12,17 @@ policy, which has decided before (`access`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+import msgspec
 from aiocoap import error, resource
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
 from gateway.broker.client_roll import PAGE, ClientRoll
+from gateway.coap.operations.encoded_rows import encoded_rows, in_ascii
 from gateway.coap.operations.status import JSON
 
 PATH = ("clients",)
@@ -55,11 +56,13 @@ class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
         """
         asked = _query(request.opt.uri_query)
         if "by" in asked:
-            return _json(self._clients.busiest(_count(asked)), Code.CONTENT)
-        told = self._clients.one(asked["id"]) if "id" in asked else None
-        if "id" in asked and told is None:
+            return await _listed(await self._clients.busiest(_count(asked)))
+        if "id" not in asked:
+            return await _listed(await self._clients.page(asked.get("after", "")))
+        told = self._clients.one(asked["id"])
+        if told is None:
             raise error.NotFound("no such client")
-        return _json(told or self._clients.page(asked.get("after", "")), Code.CONTENT)
+        return _json(told, Code.CONTENT)
 
     async def render_post(self, request: Any) -> Any:
         """Close a client's connection.
@@ -101,6 +104,11 @@ def _count(asked: Mapping[str, str]) -> int:
     return int(count)
 
 
+async def _listed(told: Mapping[str, Any]) -> Any:
+    rows = await encoded_rows(told["clients"], in_ascii)
+    payload = msgspec.json.encode({**told, "clients": rows})
+    return Message(code=Code.CONTENT, payload=payload, content_format=JSON)
+
+
 def _json(told: Mapping[str, Any], code: Any) -> Any:
-    payload = json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
-    return Message(code=code, payload=payload, content_format=JSON)
+    return Message(code=code, payload=in_ascii(told), content_format=JSON)

@@ -7,14 +7,15 @@ decided before (`access`).
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
+import msgspec
 from aiocoap import error, resource
 from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
 from gateway.coap.access import CoapAccess
+from gateway.coap.operations.encoded_rows import encoded_rows, in_ascii
 from gateway.coap.operations.status import JSON
 from gateway.node.members.roll import MemberRoll, PresentMemberError
 
@@ -41,8 +42,8 @@ class MembersResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
 
     async def render_get(self, _request: Any) -> Any:
         """The list."""
-        told = {"members": self._members.as_json()}
-        payload = json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
+        told = {"members": await encoded_rows(self._members.listed(), in_ascii)}
+        payload = msgspec.json.encode(told)
         return Message(code=Code.CONTENT, payload=payload, content_format=JSON)
 
     async def render_delete(self, request: Any) -> Any:

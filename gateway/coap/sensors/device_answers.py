@@ -223,8 +223,7 @@ class DeviceAnswers:
         return None
 
     def _is_added(self, name: str) -> bool:
-        listing = () if self.roll is None else self.roll.listing()
-        return any(one["name"] == name and one["is_added"] for one in listing)
+        return self.roll is not None and self.roll.is_added(name)
 
     # -- changes ---------------------------------------------------------------------------------
 

@@ -62,7 +62,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
     async def render_get(self, request: Message) -> Message:
         """All that its sender may read; as JSON (50) what they are."""
         if request.opt.accept == JSON and self.roll is not None:
-            return listed(self.roll, lambda name: self._may_read(request.remote, name))
+            return await listed(self.roll, lambda name: self._may_read(request.remote, name))
         names = [name for name in self._served if self._may_read(request.remote, name)]
         return await self._pack(request, names)
 

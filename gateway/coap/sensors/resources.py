@@ -34,7 +34,7 @@ from gateway.sensors.sensor import (
     ValueRefusedError,
     check_sensor,
 )
-from record_formats.record import Value
+from record_formats.value import Value
 from resource_directory.link_format import WebLink
 from resource_directory.registration import MAX_LIFETIME_S
 from resource_directory.registry import Registry

@@ -9,7 +9,7 @@ built-in role operator may. What is sent here names no file and no code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -18,6 +18,7 @@ from aiocoap.message import Message
 from aiocoap.numbers.codes import Code
 
 from gateway.base.toml.toml_file import ConfigError
+from gateway.coap.operations.encoded_rows import encoded_rows
 from gateway.coap.operations.status import JSON
 from gateway.coap.sensors.answers import PATH
 from gateway.sensors.options import SensorConfigError
@@ -38,8 +39,11 @@ class SensorRoll(Protocol):
     def follow(self, follower: Callable[[Sequence[str], Sequence[Sensor]], None]) -> None:
         """Tell somebody of those that go and come."""
 
-    def listing(self) -> Sequence[Mapping[str, Any]]:
-        """Return what there is to say of each."""
+    def listed(self) -> Iterator[Mapping[str, Any]]:
+        """Yield what there is to say of each, which may come and go meanwhile."""
+
+    def is_added(self, name: str) -> bool:
+        """Return whether there is a sensor of that name that was added."""
 
     async def add(self, table: Mapping[str, Any]) -> Sequence[str]:
         """Have one more."""
@@ -51,16 +55,16 @@ class SensorRoll(Protocol):
         """Have one less."""
 
 
-def listed(roll: SensorRoll, may_read: Callable[[str], bool]) -> Message:
-    """The sensors that somebody may read.
+async def listed(roll: SensorRoll, may_read: Callable[[str], bool]) -> Message:
+    """The sensors that somebody may read; others have turns meanwhile.
 
     Args:
         roll: all.
         may_read: whether he may read the one of a name.
 
     """
-    told = [one for one in roll.listing() if may_read(one["name"])]
-    return _json({"sensors": told}, Code.CONTENT)
+    rows = (one for one in roll.listed() if may_read(one["name"]))
+    return _json({"sensors": await encoded_rows(rows)}, Code.CONTENT)
 
 
 async def posted(roll: SensorRoll, request: Message) -> Message:

@@ -18,7 +18,7 @@ from gateway.node.links.handshake import NoPlaceError
 from gateway.node.links.refusal import Refusal, RefusedError, reason
 from gateway.node.links.trouble import OTHER_LIFE_PATIENCE_S, Strangers
 from gateway.trust.shares.failed_attempts import FailedAttempts
-from gateway.trust.tls.certificates import PeerCertificate
+from gateway.trust.tls.peer_certificate import PeerCertificate
 from tree_handler.errors import ProtocolError
 
 if TYPE_CHECKING:

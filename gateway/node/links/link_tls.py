@@ -18,15 +18,16 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from gateway.node.links.handshake import HandshakeError
 from gateway.trust.credentials import crl as crls
-from gateway.trust.credentials.certificate_files import NoGatewayError, TlsFileError, certificates
-from gateway.trust.tls.certificates import (
+from gateway.trust.credentials.certificate_files import certificates
+from gateway.trust.credentials.tls_file_faults import NoGatewayError, TlsFileError
+from gateway.trust.tls.certificates import identify
+from gateway.trust.tls.context import Tls, TlsFiles, naming
+from gateway.trust.tls.peer_certificate import (
     GATEWAY_ROLE,
     LINKED_ROLES,
     CertificateError,
     PeerCertificate,
-    identify,
 )
-from gateway.trust.tls.context import Tls, TlsFiles, naming
 
 GATEWAY_ALONE: Final = frozenset({GATEWAY_ROLE})
 _USAGES = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)

@@ -117,6 +117,7 @@ class Neighbours:
         dial: connects, calls what it is given with the neighbour's id when there is a link, and
             returns when that has ended.
         is_linked: whether there is a link to a gateway id.
+        jitter: draws how long to wait before the next try; None for one of its own.
 
     """
 
@@ -125,13 +126,14 @@ class Neighbours:
         own_id: str,
         dial: Callable[[Address, Callable[[str], None]], Awaitable[None]],
         is_linked: Callable[[str], bool],
+        jitter: random.Random | None = None,
     ) -> None:
         self._own_id = own_id
         self._dial = dial
         self._is_linked = is_linked
         self._kept: dict[Address, _Kept] = {}
         self._unlisted: set[Address] = set()
-        self._jitter = random.Random()
+        self._jitter = random.Random() if jitter is None else jitter
         self._lines = RateLimit(STRANGERS_PER_S, STRANGERS_AT_ONCE)
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self.counters = DialCounts()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gateway.mqtt import Connect
     from gateway.node.links.link_tls import LinkTls
     from gateway.node.links.node import TreeNode
-    from gateway.trust.tls.certificates import PeerCertificate
+    from gateway.trust.tls.peer_certificate import PeerCertificate
 
 USER_TIMEOUT_MS: Final = 5_000
 """TCP gives up on unacknowledged data after this long."""

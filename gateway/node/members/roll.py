@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 from gateway.node.links.node import TreeNode
@@ -37,11 +38,11 @@ class MemberRoll:
         """The records."""
         return self._members.known
 
-    def as_json(self) -> list[dict[str, Any]]:
-        """All of them, by id, ready for JSON."""
+    def listed(self) -> Iterator[dict[str, Any]]:
+        """Yield all that there are now, by id, ready for JSON; they may come and go meanwhile."""
         present = self._present()
-        return [
-            ListedMember(
+        for record in tuple(self.known):
+            yield ListedMember(
                 record.id,
                 record.domain or NONE,
                 record.group or NONE,
@@ -49,8 +50,6 @@ class MemberRoll:
                 is_present=record.id in present,
                 is_draining=record.draining,
             ).as_json()
-            for record in self.known
-        ]
 
     def forget(self, gateway_id: str, who: str) -> bool:
         """Have all know that a gateway will not come back: its record goes, and its alert ends.

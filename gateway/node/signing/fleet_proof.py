@@ -11,7 +11,8 @@ from gateway.node.links.node import TreeNode
 from gateway.node.links.part import Unheeded
 from gateway.node.signing.quarantine import Quarantine
 from gateway.node.signing.revocation_part import RevocationPart
-from gateway.node.signing.revocations import Revocations, Revoking
+from gateway.node.signing.revocations import Revocations
+from gateway.node.signing.revoking import Revoking
 from gateway.node.signing.topics import CERTIFICATES
 from tree_handler.batch import Entry, Header
 from tree_handler.proof import Verdict

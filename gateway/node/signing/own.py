@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from dtls import private_file
 from gateway.node.signing.trust import MAX_CHAIN, Chain
 from gateway.trust.certificates.signature_keys import KeySigner, PrivateKey, is_for_signing
-from gateway.trust.credentials.certificate_files import TlsFileError, certificates, read
+from gateway.trust.credentials.certificate_files import certificates, read
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from light_dataclasses import dataclass
 
 

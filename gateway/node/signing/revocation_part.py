@@ -18,14 +18,10 @@ import msgpack
 
 from gateway.node.links.node import TreeNode
 from gateway.node.signing.asking_again import AskingAgain
-from gateway.node.signing.revocations import (
-    MAX_AUTHORITIES,
-    MAX_BYTES,
-    Revocations,
-    UntrustedListError,
-)
+from gateway.node.signing.revocations import Revocations
+from gateway.node.signing.revoking import MAX_AUTHORITIES, MAX_BYTES, UntrustedListError
 from gateway.node.signing.topics import REVOCATIONS
-from gateway.trust.credentials.crl import NAME_BYTES, NO_NUMBER, NUMBER_BYTES, Edition
+from gateway.trust.credentials.crl_edition import NAME_BYTES, NO_NUMBER, NUMBER_BYTES, Edition
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack

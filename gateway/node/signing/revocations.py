@@ -1,7 +1,6 @@
-"""The newest revocation list of each authority, from files and from neighbours, kept over a start.
+"""The revocation lists of one gateway or collector, kept over a start; which count: `newest_lists`.
 
-A list proves itself by its authority's signature (RFC 5280, section 5). A newer one has a greater
-CRL number, or the same and a later thisUpdate; an older one is never taken, whoever hands it over.
+Where nobody may revoke and no list is kept, nothing of X.509 is loaded.
 """
 
 from __future__ import annotations
@@ -10,77 +9,26 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-
 from gateway.base.kept_file import DamagedFileError, KeptFile
-from gateway.trust.credentials import certificate_files
-from gateway.trust.credentials import crl as crls
-from gateway.trust.credentials.crl import Crl, Edition
-from light_dataclasses import dataclass
-from tree_handler.errors import ProtocolError
+from gateway.node.signing.revoking import Revoking, UntrustedListError
 
 if TYPE_CHECKING:
-    from gateway.trust.tls.context import TlsFiles
+    from gateway.node.signing.newest_lists import NewestLists
+    from gateway.trust.credentials.crl import Crl
+    from gateway.trust.credentials.crl_edition import Edition
 
 FILE_NAME = "revoked.pem"
-MAX_BYTES = 1 << 20
-"""Of a list, in DER: some 25,000 certificates."""
-MAX_AUTHORITIES = 16
-"""The most authorities whose lists travel; those of more do not."""
 _WITHOUT = (
     "each list in it that is whole still counts; others count when a neighbour hands them over, or "
     "from the configured client_crl_file"
 )
 
 _log = logging.getLogger(__name__)
-
-
-class UntrustedListError(ProtocolError):
-    """A revocation list is none to go by; it says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Revoking:
-    """The authorities that may revoke, and their revocation lists, as files have them.
-
-    Attributes:
-        authorities: whose lists count.
-        lists: of the configuration.
-
-    """
-
-    authorities: tuple[x509.Certificate, ...] = ()
-    lists: tuple[Crl, ...] = ()
-
-    @classmethod
-    def read(cls, *files: TlsFiles | None) -> Revoking:
-        """Read the files of listeners.
-
-        Raises:
-            TlsFileError: one can't be read.
-
-        """
-        authorities, lists = list[x509.Certificate](), list[Crl]()
-        for one in files:
-            if one is not None and one.client_ca is not None:
-                authorities += certificate_files.certificates("client_ca_file", one.client_ca)
-            if one is not None and one.client_crl is not None:
-                found = certificate_files.revocation_lists("client_crl_file", one.client_crl)
-                lists += [crl for _, crl in found]
-        return cls(tuple(authorities), tuple(lists))
-
-    def joined(self, *others: Revoking) -> Revoking:
-        """Return what this one and others say together."""
-        authorities, lists = self.authorities, self.lists
-        for one in others:
-            authorities, lists = (*authorities, *one.authorities), (*lists, *one.lists)
-        return Revoking(authorities, lists)
 
 
 class Revocations:
@@ -104,9 +52,7 @@ class Revocations:
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._file = _file(folder)
         self._clock = clock
-        self._authorities: dict[bytes, x509.Certificate] = {}
-        self._newest: dict[bytes, Crl] = {}
-        self._untrusted: list[Crl] = []
+        self._newest: NewestLists | None = None
         self._saving = threading.Lock()
         self._is_kept = True
         self.lists: tuple[Crl, ...] = tuple(self._load())
@@ -119,37 +65,30 @@ class Revocations:
     @property
     def editions(self) -> dict[bytes, Edition]:
         """Return the edition of each authority's list, by the authority's name."""
-        return {name: crls.edition_of(crl) for name, crl in self._newest.items()}
+        return {} if self._newest is None else self._newest.editions
 
     def encoded(self, name: bytes) -> bytes | None:
         """An authority's list in DER; None if there is none, or it is too large to travel."""
-        if (crl := self._newest.get(name)) is None:
-            return None
-        der = crl.public_bytes(Encoding.DER)
-        return der if len(der) <= MAX_BYTES else None
+        return None if self._newest is None else self._newest.encoded(name)
 
     def is_newer(self, name: bytes, edition: Edition) -> bool:
         """Return whether a list would be taken that is so new."""
-        if name not in self._authorities:
-            return False
-        own = self._newest.get(name)
-        return own is None or edition > crls.edition_of(own)
+        return self._newest is not None and self._newest.is_newer(name, edition)
 
     def follow(self, revoking: Revoking) -> bool:
         """The files were read; returns whether a list is new by them."""
-        before = self.editions
-        self._authorities = {
-            crls.name_of(one): one for one in revoking.authorities[:MAX_AUTHORITIES]
-        }
-        self._warn_of_older(revoking.lists)
-        trusted = list(self._authorities.values())
-        self._newest = crls.newest((*revoking.lists, *self.lists), trusted)
-        self._untrusted = [
-            crl for crl in self.lists if not any(crls.has_signed(one, crl) for one in trusted)
-        ][-MAX_AUTHORITIES:]
+        before, kept = self.editions, self.lists
+        if self._newest is None and not (revoking.authorities or kept):
+            return False
+        from gateway.node.signing.newest_lists import NewestLists  # noqa: PLC0415  # X.509 takes a while to load
+
+        self._newest = newest = NewestLists(revoking, kept)
+        for issuer, number, known in newest.counted_anew(revoking.lists, kept):
+            what = "the list of %s has number %d, and an earlier one has %d: it does not count"
+            _log.error(what, issuer, number, known)
         is_new = self.editions != before
-        if is_new or len(self.lists) != len(self._newest) + len(self._untrusted):
-            self._keep()
+        if is_new or len(kept) != len(newest.lists):
+            self._keep(newest)
         return is_new
 
     def take(self, name: bytes, der: bytes) -> bool:
@@ -166,41 +105,12 @@ class Revocations:
             UntrustedListError: it is no list of that authority, or none to go by.
 
         """
-        if len(der) > MAX_BYTES:
-            raise UntrustedListError("revocation list too large, bytes", len(der))
-        if (authority := self._authorities.get(name)) is None:
+        if self._newest is None:
             raise UntrustedListError("revocation list of an authority that is not trusted", name)
-        try:
-            crl = x509.load_der_x509_crl(der)
-            # Before its extensions are read, of which whoever made it up may have put in 90,000.
-            is_signed = crls.has_signed(authority, crl)
-            edition = crls.edition_of(crl) if is_signed else (crls.NO_NUMBER, 0.0)
-        except ValueError as error:
-            raise UntrustedListError("revocation list", str(error)) from error
-        if not is_signed:
-            raise UntrustedListError("revocation list that its authority has not signed", name)
-        if not self.is_newer(name, edition):
-            return False
-        now = datetime.fromtimestamp(self._clock(), UTC)
-        if not crls.is_whole(crl):
-            raise UntrustedListError("revocation list that is a part of one", edition)
-        if crls.has_ended(crl, now) or crl.last_update_utc > now:
-            raise UntrustedListError("revocation list that is not valid now", edition)
-        self._newest[name] = crl
-        self._keep()
-        return True
-
-    def _warn_of_older(self, told: Sequence[Crl]) -> None:
-        """Say of lists that their authority has begun to count anew: they count for nothing."""
-        trusted = list(self._authorities.values())
-        before = crls.newest(self.lists, trusted)
-        for name, crl in crls.newest(told, trusted).items():
-            if (own := before.get(name)) is None:
-                continue
-            (number, at_s), (known, known_at_s) = crls.edition_of(crl), crls.edition_of(own)
-            if number < known and at_s > known_at_s:
-                what = "the list of %s has number %d, and an earlier one has %d: it does not count"
-                _log.error(what, crl.issuer.rfc4514_string(), number, known)
+        is_new = self._newest.take(name, der, datetime.fromtimestamp(self._clock(), UTC))
+        if is_new:
+            self._keep(self._newest)
+        return is_new
 
     def save(self) -> str:
         """Keep what is new since it was kept last: waits for the disk, in any thread.
@@ -213,17 +123,18 @@ class Revocations:
             if self._is_kept:
                 return ""
             self._is_kept = True
-            pem = b"".join(crl.public_bytes(Encoding.PEM) for crl in self.lists)
+            from gateway.trust.credentials import crl as crls  # noqa: PLC0415  # as the lists are
+
             try:
-                self._file.write(pem)
+                self._file.write(crls.in_pem(self.lists))
             except OSError as error:  # they count all the same, until the next start
                 self._is_kept = False
                 _log.error("revocation lists are not kept: %s", error)
                 return str(error)
         return ""
 
-    def _keep(self) -> None:
-        self.lists = (*self._newest.values(), *self._untrusted)
+    def _keep(self, newest: NewestLists) -> None:
+        self.lists = newest.lists
         self._is_kept = False
         try:
             loop = asyncio.get_running_loop()
@@ -233,7 +144,7 @@ class Revocations:
             loop.run_in_executor(None, self.save)
 
     def _load(self) -> list[Crl]:
-        return self._file.read(_lists, salvage=certificate_files.whole_lists) or []
+        return self._file.read(_lists, salvage=_whole_lists) or []
 
 
 def kept_lists(folder: Path) -> list[Crl]:
@@ -241,7 +152,7 @@ def kept_lists(folder: Path) -> list[Crl]:
     try:
         return _file(folder).look(_lists)
     except DamagedFileError as damage:
-        return certificate_files.whole_lists(damage.data)
+        return _whole_lists(damage.data)
     except OSError:
         return []
 
@@ -251,7 +162,13 @@ def _file(folder: Path) -> KeptFile:
 
 
 def _lists(data: bytes) -> list[Crl]:
-    found = certificate_files.whole_lists(data)
+    found = _whole_lists(data)
     if data.count(b"-----BEGIN") != len(found) or bool(data.strip()) != bool(found):
         raise ValueError("holds what is no revocation list")
     return found
+
+
+def _whole_lists(data: bytes) -> list[Crl]:
+    from gateway.trust.credentials import certificate_files  # noqa: PLC0415  # X.509, for who has lists
+
+    return certificate_files.whole_lists(data)

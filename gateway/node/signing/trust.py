@@ -19,8 +19,9 @@ from OpenSSL import crypto
 
 from gateway.trust.certificates.signature_keys import PublicKey, is_for_signing
 from gateway.trust.credentials import certificate_files
-from gateway.trust.tls.certificates import GATEWAY_ROLE, LINKED_ROLES, CertificateError, identify
+from gateway.trust.tls.certificates import identify
 from gateway.trust.tls.context import TlsFiles, revocations
+from gateway.trust.tls.peer_certificate import GATEWAY_ROLE, LINKED_ROLES, CertificateError
 from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name

@@ -14,15 +14,13 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from cryptography.hazmat.primitives.serialization import Encoding
-
 from dtls import keystore
 from dtls.errors import KeystoreError
 from gateway.base.event_log.audit import FILE_NAME, AuditTrail
 from gateway.base.kept_file import KeptFile
 from gateway.node.signing.revocations import FILE_NAME as SPREAD
 from gateway.process.configuration.config import GatewaySettings
-from gateway.trust.credentials.certificate_files import TlsFileError, certificates, revocation_lists
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 
 SEEN = "audited.json"
 _BEGINS = "the trail begins"
@@ -161,25 +159,17 @@ def _whole(path: Path) -> Names:
 
 
 def _certificates(path: Path) -> Names:
-    from gateway.trust.certificates import stores  # noqa: PLC0415  # X.509 takes a while to load
-    from gateway.trust.certificates.x509_forms import common_name  # noqa: PLC0415  # as above
+    from gateway.process.access import x509_pictures  # noqa: PLC0415  # X.509 takes a while to load
 
-    if stores.is_store(path):
+    if x509_pictures.is_store(path):
         return _whole(path)
-    return {
-        f"{common_name(one.subject)} {one.serial_number:x}": _digest(one.public_bytes(Encoding.DER))
-        for one in certificates("certificate_file", path)
-    }
+    return {name: _digest(der) for name, der in x509_pictures.certificates(path)}
 
 
 def _revoked(path: Path) -> Names:
-    from gateway.trust.certificates.x509_forms import common_name  # noqa: PLC0415  # as above
+    from gateway.process.access import x509_pictures  # noqa: PLC0415  # as above
 
-    return {
-        f"{each.serial_number:x}": common_name(one.issuer)
-        for _, one in revocation_lists("client_crl_file", path)
-        for each in one
-    }
+    return dict(x509_pictures.revoked(path))
 
 
 def _digest(data: bytes) -> str:

@@ -14,7 +14,7 @@ from dtls.keystore import load as load_keys
 from gateway.base.toml.toml_file import Fault
 from gateway.broker.access.guard import Access
 from gateway.broker.access.passwords import Passwords
-from gateway.node.signing.revocations import Revoking
+from gateway.node.signing.revoking import Revoking
 from gateway.process.configuration.config import AccessSection, ConfigError, GatewaySettings
 from gateway.trust.policy import policy_file
 from gateway.trust.policy.action import Where

@@ -10,8 +10,9 @@ from pathlib import Path
 from dtls.certificates import unusable_key
 from gateway.base.toml.toml_file import Fault
 from gateway.node.links.link_tls import LinkTls
+from gateway.node.signing import newest_lists
 from gateway.node.signing.fleet_keys import SigningFiles
-from gateway.node.signing.revocations import Revoking
+from gateway.node.signing.revoking import Revoking
 from gateway.process.configuration.config import (
     CoapSection,
     ConfigError,
@@ -19,10 +20,10 @@ from gateway.process.configuration.config import (
     GatewaySettings,
     MqttSection,
 )
-from gateway.trust.certificates import expiry, stores
+from gateway.trust.certificates import stores, validity
 from gateway.trust.certificates.expiry import Expiring
-from gateway.trust.credentials.certificate_files import NoGatewayError, TlsFileError
 from gateway.trust.credentials.crl import Crl
+from gateway.trust.credentials.tls_file_faults import NoGatewayError, TlsFileError
 from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 from light_dataclasses import dataclass
 
@@ -227,13 +228,13 @@ def _expiring(settings: GatewaySettings, spread: Sequence[Crl]) -> tuple[Expirin
     password = settings.keys.password_file
     with _naming("mqtt"):
         if (files := tls_files(settings.mqtt, password, spread)) is not None:
-            found += expiry.read(files)
+            found += validity.read(files)
     with _naming("coap"):
         if (files := coap_files(settings.coap, password, spread)) is not None:
-            found += expiry.read(files, "coap.")
+            found += validity.read(files, "coap.")
     with _naming("console"):
         if (files := console_files(settings.console, password, spread)) is not None:
-            found += expiry.read(files, "console.")
+            found += validity.read(files, "console.")
     return found
 
 
@@ -271,9 +272,9 @@ def _revoking(settings: GatewaySettings) -> Revoking:
     """
     password = settings.keys.password_file
     with _naming("mqtt"):
-        mqtt = Revoking.read(tls_files(settings.mqtt, password))
+        mqtt = newest_lists.read(tls_files(settings.mqtt, password))
     with _naming("coap"):
-        coap = Revoking.read(coap_files(settings.coap, password))
+        coap = newest_lists.read(coap_files(settings.coap, password))
     with _naming("console"):
-        console = Revoking.read(console_files(settings.console, password))
+        console = newest_lists.read(console_files(settings.console, password))
     return mqtt.joined(coap, console)

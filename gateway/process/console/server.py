@@ -20,7 +20,7 @@ from gateway.process.console.pages import HttpRequest, Page, RequestError, plain
 from gateway.process.console.visitors import DenialStatus, Visitors
 from gateway.trust.shares.connection_room import ConnectionRoom, Standing
 from gateway.trust.shares.failed_attempts import network_of
-from gateway.trust.tls.certificates import CertificateError, PeerCertificate, identify
+from gateway.trust.tls.peer_certificate import CertificateError, PeerCertificate
 
 if TYPE_CHECKING:
     from gateway.process.console.exchange import ExchangeRules
@@ -143,16 +143,26 @@ class Console:
 
     def _in_tls(self) -> Callable[[], asyncio.Protocol]:
         """Return what makes a connection inside TLS."""
-        from gateway.trust.tls.layer import TlsLayer  # noqa: PLC0415  # only where there is a certificate
+        from gateway.trust.tls.certificates import identify  # noqa: PLC0415  # only where there is one
+        from gateway.trust.tls.layer import TlsLayer  # noqa: PLC0415  # as above
 
         def accepted() -> asyncio.Protocol:
             connection, tls = _Connection(self), self._tls
             assert tls is not None
+
+            def secured(der: bytes | None) -> bool:
+                try:
+                    connection.certificate = None if der is None else identify(der)
+                except CertificateError as error:
+                    _log.debug("a visitor of the console: %s", error)
+                    return False
+                return True
+
             return TlsLayer(
                 connection,
                 tls.context,
                 accepted=connection.accepted,
-                secured=connection.secured,
+                secured=secured,
                 failed=connection.failed,
             )
 
@@ -230,7 +240,7 @@ class _Connection(asyncio.Protocol):
         self._answering: asyncio.Task[None] | None = None
         self._raw: asyncio.Transport | None = None
         self._transport: asyncio.Transport | None = None
-        self._certificate: PeerCertificate | None = None
+        self.certificate: PeerCertificate | None = None
         self._deadline: asyncio.TimerHandle | None = None
 
     def accepted(self, transport: asyncio.Transport) -> bool:
@@ -254,15 +264,6 @@ class _Connection(asyncio.Protocol):
         """The address that it comes from."""
         peer = None if self._raw is None else self._raw.get_extra_info("peername")
         return str(peer[0]) if peer else ""
-
-    def secured(self, der: bytes | None) -> bool:
-        if der is not None:
-            try:
-                self._certificate = identify(der)
-            except CertificateError as error:
-                _log.debug("a visitor of the console: %s", error)
-                return False
-        return True
 
     def failed(self, error: Exception) -> None:
         _log.debug("a visitor of the console: TLS handshake failed: %s", error)
@@ -328,7 +329,7 @@ class _Connection(asyncio.Protocol):
             else:
                 self._answering = asyncio.ensure_future(self._waited_for(page))
             return
-        refusal = self._console.refusal(request, host, self._certificate)
+        refusal = self._console.refusal(request, host, self.certificate)
         if refusal is None or isinstance(refusal, HTTPStatus):
             self._answer(self._page(request, refusal))
         else:

@@ -26,7 +26,7 @@ from gateway.trust.policy.principal import CERTIFICATE, LOCAL, NAMELESS, STRANGE
 from gateway.trust.policy.principal import CONSOLE as CONSOLE_USER
 from gateway.trust.shares.failed_attempts import FailedAttempts
 from gateway.trust.shares.password_checks import PasswordChecks
-from gateway.trust.tls.certificates import PeerCertificate
+from gateway.trust.tls.peer_certificate import PeerCertificate
 from gateway.web.host_field import names_this_machine
 
 LIVENESS: Final = "/healthz"

@@ -35,7 +35,10 @@ class Administration:
             what: one of `ADMINISTERED`.
 
         """
-        policy = self._policies().others
+        return self.may_by(self._policies().others, visitor, what)
+
+    def may_by(self, policy: Policy, visitor: Principal, what: str) -> bool:
+        """Return the same by a policy that was asked for before, for who asks about many."""
         return bool(
             visitor.name  # who is on a machine where nobody logs in has shown nothing
             and policy.may(visitor, Action(CONSOLE, f"/page/{what}", policy.here))
@@ -54,18 +57,26 @@ class Administration:
             raise ApiError(HTTPStatus.FORBIDDEN, f"{visitor}: {why}")
 
 
-def roles_beyond(policy: Policy, visitor: Principal, roles: frozenset[str]) -> frozenset[str]:
-    """Return those of somebody's roles that a visitor may neither give nor take.
+class GivenRoles:
+    """The roles that a visitor may give and take: nobody makes itself more than it is.
 
-    Nobody makes itself more than it is: who has not all rights, as an admin does, gives and takes
-    what it has itself.
+    Who has all rights, as an admin does, gives and takes any; others what they have themselves.
 
     Args:
         policy: says so.
         visitor: who gives or takes.
-        roles: all that somebody has.
 
     """
-    if all(policy.may(visitor, Action(right, "", policy.here)) for right in RIGHTS):
-        return frozenset()
-    return roles - policy.all_roles(visitor.roles)
+
+    def __init__(self, policy: Policy, visitor: Principal) -> None:
+        has_all = (policy.may(visitor, Action(right, "", policy.here)) for right in RIGHTS)
+        self._own = None if all(has_all) else policy.all_roles(visitor.roles)
+
+    def beyond(self, roles: frozenset[str]) -> frozenset[str]:
+        """Return those of somebody's roles that the visitor may neither give nor take.
+
+        Args:
+            roles: all that somebody has.
+
+        """
+        return frozenset() if self._own is None else roles - self._own

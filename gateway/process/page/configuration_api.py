@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from gateway.base.toml import edited
 from gateway.base.toml.edited import EditError, KeyChange
+from gateway.process.access.whole_change import WholeChanges
 from gateway.process.config_trials import WITHIN_S, deed
 from gateway.process.config_trials import trial as trials
 from gateway.process.config_trials.changing import ChangedMeanwhileError
@@ -74,7 +75,9 @@ class ConfigurationApi:
         self._check = check
         self._find = find
         self._changing = asyncio.Lock()
+        self._changes = WholeChanges()
         self._telling: asyncio.TimerHandle | None = None
+        self._is_stopped = False
 
     @property
     def handlers(self) -> Handlers:
@@ -88,6 +91,7 @@ class ConfigurationApi:
 
     def stop(self) -> None:
         """Tell the gateway nothing any more: what is written is on trial from its next start on."""
+        self._is_stopped = True
         if self._telling is not None:
             self._telling.cancel()
 
@@ -171,19 +175,23 @@ class ConfigurationApi:
             body.get("within_s", WITHIN_S),
             body["if_unchanged"],
         )
-        async with self._alone():
-            planned = await self._written(files, wanted)
+        planned = await self._changes.carry_out(self._gone_by(files, wanted))
         if planned is None:
             return {"outcome": "unchanged", "restarts_for": [], "trial": None}
-        is_tried = planned.trial is not None and planned.running is not None
-        if is_tried:
-            loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(ANSWERED_S, deed.tell, planned)
         return {
-            "outcome": "on trial" if is_tried else "written",
+            "outcome": "on trial" if _is_tried(planned) else "written",
             "restarts_for": list(planned.restarting),
             "trial": planned.trial and {"id": planned.trial.id, "within_s": planned.trial.within_s},
         }
+
+    async def _gone_by(self, files: TrialFiles, wanted: WantedChange) -> PlannedChange | None:
+        """Have a change written, and soon the gateway told of it."""
+        async with self._alone():
+            planned = await self._written(files, wanted)
+        if planned is not None and _is_tried(planned) and not self._is_stopped:
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_later(ANSWERED_S, deed.tell, planned)
+        return planned
 
     async def _written(self, files: TrialFiles, wanted: WantedChange) -> PlannedChange | None:
         try:
@@ -212,6 +220,11 @@ class ConfigurationApi:
         given = TrialFiles(file.with_name(file.name.removesuffix(BEFORE)))
         # A gateway that went back, and may not put the file back, goes by the one of before.
         return given if given.before == file.absolute() else TrialFiles(file)
+
+
+def _is_tried(planned: PlannedChange) -> bool:
+    """Return whether a gateway runs that is to be told of a trial."""
+    return planned.trial is not None and planned.running is not None
 
 
 def _told(note: TrialNote) -> dict[str, Any]:

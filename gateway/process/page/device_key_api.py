@@ -17,10 +17,10 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from dtls.errors import KeystoreError
+from gateway.base.in_turns import in_turns
 from gateway.process.access.device_keys import DeviceKeyError, KnownDevice, NoDeviceKeyError
-from gateway.process.page.administration import roles_beyond
+from gateway.process.page.administration import GivenRoles
 from gateway.process.page.api_request import ApiRequest, Handlers
-from gateway.process.page.in_turns import in_turns
 from gateway.trust.policy.action import CONSOLE, MEMBERSHIP, Action
 from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.principal import PSK, Principal
@@ -91,7 +91,7 @@ class DeviceKeyApi:
     def _check_roles(self, visitor: Principal, identity: str) -> None:
         """Refuse to give or take what the visitor has not itself."""
         policy = self._policies().others
-        if more := roles_beyond(policy, visitor, self._roles(identity)):
+        if more := GivenRoles(policy, visitor).beyond(self._roles(identity)):
             why = f"identity: {identity!r} is {', '.join(sorted(more))}, and {visitor} is not"
             raise ApiError(HTTPStatus.FORBIDDEN, why)
 

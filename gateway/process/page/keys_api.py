@@ -37,7 +37,7 @@ from gateway.trust.certificates.importing import ImportedContent, imported, is_a
 from gateway.trust.certificates.pkcs12_files import Pkcs12Error
 from gateway.trust.certificates.private_keys import PrivateKeyError
 from gateway.trust.certificates.signature_keys import PrivateKey
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.web.api_error import ApiError
 
 OPENING_BYTES: Final = 160 << 20

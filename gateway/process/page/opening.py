@@ -10,6 +10,7 @@ from gateway.process.page.configuration_api import ConfigPlace, ConfigurationApi
 from gateway.process.page.device_key_api import DeviceKeyApi
 from gateway.process.page.face import PageFace, PageOwner, may_enter
 from gateway.process.page.keys_api import KeysApi
+from gateway.process.page.own_password_api import OwnPasswordApi
 from gateway.process.page.own_process import OwnProcess
 from gateway.process.page.reading_history import ReadingHistory
 from gateway.process.page.record_api import RecordApi
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from gateway.process.page.log_lines import RecentLines
     from gateway.process.page.sensor_api import AddedTables
     from gateway.process.page.topic_tap import TopicTap
-    from gateway.process.page.user_api import UserDesk
+    from gateway.process.page.user_file import UserDesk
     from gateway.sensors.sampler import Sampler
 
 
@@ -190,9 +191,9 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
     )
     door = WebLogIn(files.policy, files.broker.passwords, may_enter, settings.limits)
     notes = AuditNotes(sources.trail, sources.broker.core.refusals.count)
-    users = UserApi(
-        sources.users, administration, policies, door, notes, sources.trail, settings.gateway.id
-    )
+    gateway_id = settings.gateway.id
+    users = UserApi(sources.users, administration, policies, sources.trail, gateway_id)
+    own_password = OwnPasswordApi(sources.users, door, notes, gateway_id)
     handlers = {
         **resources.handlers,
         **topics.handlers,
@@ -202,6 +203,7 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
         **configuration.handlers,
         **keys.handlers,
         **users.handlers,
+        **own_password.handlers,
     }
     face = PageFace(owner, door, handlers, notes, may)
     return PageParts(face, topics, policies, configuration)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
 import json
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 from gateway.base.event_log.audit import AuditTrail
 from gateway.process.console.pages import Page
@@ -109,11 +110,9 @@ class RecordApi:
         return {"changes": found}
 
     def _newest(self) -> list[dict[str, Any]]:
-        numbered = enumerate(self._trail.changes())
-        newest = heapq.nlargest(AUDIT_MAX, numbered, key=lambda pair: pair[0])
         return [
             {"time_s": one.time_s, "who": one.who, "what": one.what, "of": one.of}
-            for _, one in newest
+            for one in self._trail.newest(AUDIT_MAX)
         ]
 
     async def support(self, asked: ApiRequest) -> Any:
@@ -125,12 +124,14 @@ class RecordApi:
             for name in ("status", "members", "alerts")
         }
         files = {name: answer.payload for name, answer in documents.items()}
-        lines = self._lines.after(0)
-        told = (f"{one['time_ms']} {one['level']} {one['from']}: {one['text']}" for one in lines)
-        files["log.txt"] = "\n".join(told).encode()
-        files["policy.json"] = json.dumps(self._told(), indent=1).encode()
+        lines, policy = self._lines.after(0), self._told()
 
         def made() -> bytes:
+            told = (
+                f"{one['time_ms']} {one['level']} {one['from']}: {one['text']}" for one in lines
+            )
+            files["log.txt"] = "\n".join(told).encode()
+            files["policy.json"] = msgspec.json.format(msgspec.json.encode(policy), indent=1)
             files["configuration.json"] = support_bundle.configuration(self._configuration)
             changes = (json.dumps(one) for one in self._newest())
             files["audit.jsonl"] = "\n".join(changes).encode()

@@ -5,21 +5,21 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from gateway.base.in_turns import in_turns
 from gateway.process.page.api_request import ApiRequest, Handlers
-from gateway.process.page.in_turns import in_turns
 from gateway.process.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Actuator
 from gateway.web.api_error import ApiError
 from resource_directory.errors import NoSuchRegistrationError, NotOwnerError
-from resource_directory.link_format import LinkFormatError, WebLink, parse
+from resource_directory.link_format import LinkFormatError, WebLink, links_in
 
 if TYPE_CHECKING:
     from gateway.coap_client import Response
@@ -34,6 +34,7 @@ LOOK_S: Final = 5.0
 """The machine, and the tree for one visitor, are looked at again after so long."""
 TREES_MAX: Final = 16
 SENSORS_PER_TURN: Final = 20
+LINKS_PER_TURN: Final = 20
 """Then others have a turn: a gateway may have hundreds."""
 _OPTION_CHARACTERS: Final = 60
 """Of an identifier that an option holds, whatever characters they are."""
@@ -276,11 +277,13 @@ class SiteApi:
         query = [f"count={PAGE_LINKS}", f"page={page}", *criteria]
         question = SiteQuestion("GET", ("rd-lookup", kind), query)
         payload = await self._asker.good(asked.visitor, question)
+        told: list[msgspec.Raw] = []
         try:
-            links = parse(payload)
+            async for link in in_turns(links_in(payload), LINKS_PER_TURN):
+                told.append(msgspec.Raw(msgspec.json.encode(_told(link))))
         except LinkFormatError as error:
             raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error
-        return {"links": _told(links), "page": page, "has_more": len(links) == PAGE_LINKS}
+        return {"links": told, "page": page, "has_more": len(told) == PAGE_LINKS}
 
     def may_take_out(self, visitor: Principal) -> bool:
         """Return whether a visitor may take out registrations that others have made."""
@@ -322,14 +325,9 @@ def _pieces(name: str, text: str) -> list[str]:
     ]
 
 
-def _told(links: Sequence[WebLink]) -> list[dict[str, Any]]:
-    return [
-        {
-            "href": link.href,
-            "attributes": {name: value or "" for name, value in link.attributes},
-        }
-        for link in links
-    ]
+def _told(link: WebLink) -> dict[str, Any]:
+    attributes = {name: value or "" for name, value in link.attributes}
+    return {"href": link.href, "attributes": attributes}
 
 
 def _look(state_dir: Path) -> dict[str, Any]:

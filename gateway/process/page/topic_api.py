@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from gateway.base.in_turns import in_turns
 from gateway.broker.outbound.message import Message
 from gateway.mqtt import FilterError, PacketError, check_topic_filter
 from gateway.mqtt.topic_rules import is_shared
 from gateway.process.page.api_request import ApiRequest, Handlers
-from gateway.process.page.in_turns import in_turns
 from gateway.process.page.topic_tap import KEPT_S, TopicTap, shown
 from gateway.trust.policy.targets import is_readable
 from gateway.web.api_error import ApiError
@@ -28,8 +29,9 @@ SHOWN_MAX: Final = 200
 """Retained messages that are shown."""
 LOOKED_AT_MAX: Final = 1_000
 """Of those that match."""
-TOPICS_PER_TURN: Final = 100
-"""Then others have a turn."""
+TOPICS_PER_TURN: Final = 50
+MESSAGES_PER_TURN: Final = 20
+"""So many are looked at, or shown, before others have a turn."""
 PUBLISHES_PER_S: Final = 5.0
 PUBLISHES_AT_ONCE: Final = 20
 _RETAIN: Final = 4
@@ -81,16 +83,21 @@ class TopicApi:
         """Tell what is retained, as far as the visitor may receive it."""
         topic_filter = self._filter(asked)
         may_receive = self._may_receive(asked.visitor)
-        looked_at = list(
-            itertools.islice(self._core.retention.match(topic_filter), LOOKED_AT_MAX + 1)
-        )
-        found: list[dict[str, Any]] = []
-        async for topic, message in in_turns(looked_at[:LOOKED_AT_MAX], TOPICS_PER_TURN):
-            if may_receive(topic):
-                found.append(shown(topic, message.qos | _RETAIN, message.payload))
-        found.sort(key=lambda one: str(one["topic"]))
-        has_more = len(looked_at) > LOOKED_AT_MAX or len(found) > SHOWN_MAX
-        return {"messages": found[:SHOWN_MAX], "has_more": has_more}
+        retained = self._core.retention.walk(topic_filter, LOOKED_AT_MAX + 1)
+        matched, found = 0, dict[str, Message]()
+        async for one in in_turns(retained, TOPICS_PER_TURN):
+            matched += one is not None
+            if one is not None and matched <= LOOKED_AT_MAX and may_receive(one[0]):
+                found[one[0]] = one[1]
+        told: list[msgspec.Raw] = []
+        async for topic in in_turns(sorted(found)[:SHOWN_MAX], MESSAGES_PER_TURN):
+            message = found[topic]
+            row = shown(topic, message.qos | _RETAIN, message.payload)
+            told.append(msgspec.Raw(msgspec.json.encode(row)))
+        return {
+            "messages": told,
+            "has_more": matched > LOOKED_AT_MAX or len(found) > SHOWN_MAX,
+        }
 
     async def messages(self, asked: ApiRequest) -> Any:
         """Tell what has come on topics that a filter matches since it was asked before."""

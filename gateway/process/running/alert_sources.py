@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -21,9 +20,11 @@ from gateway.node.links.node import TreeNode
 from gateway.process.configuration.config import GatewaySection
 from gateway.process.fleet_status.machine import MachineFiles, MachineReading
 from gateway.process.fleet_status.own_release import ReleaseFiles, ReleaseReading
+from gateway.process.fleet_status.read_only_disk import takes_nothing
 from gateway.process.fleet_status.strain import StrainFiles, StrainReading
 from gateway.process.running.attachment import Attachment
 from gateway.process.running.sensor_watch import SensorWatch
+from gateway.process.state_folder.identity import COUNTER
 from gateway.process.status.edge import GatewayEdge
 from light_dataclasses import dataclass
 
@@ -78,9 +79,8 @@ class MachineEyes:
 
     def look(self) -> MachineLook:
         """Look now; not for the event loop."""
-        try:
-            is_read_only = bool(os.statvfs(self._state_dir).f_flag & os.ST_RDONLY)
-        except OSError:
+        is_read_only = takes_nothing(self._state_dir, self._state_dir / COUNTER)
+        if is_read_only is None:
             return MachineLook.unseen()
         kept = self._clocks.is_synchronised()
         machine, release = self._machine.read(), self._release.read()

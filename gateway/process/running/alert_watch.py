@@ -102,6 +102,7 @@ class AlertWatch:
         await asyncio.gather(*handing, return_exceptions=True)
         if self._file is not None and (over := self._threads.over(self._file)) is not None:
             await asyncio.wait([over], timeout=WRITE_TIMEOUT_S)  # a write that was under way
+        self._is_kept = self._is_kept and not self._alerts.has_unkept
         await self._keep()
         self._threads.close()
 
@@ -183,7 +184,7 @@ class AlertWatch:
             level = logging.INFO if record.change == "cleared" else logging.WARNING
             _log.log(level, "alert %s", record)
         if self._topic is not None:
-            self._topic.tell(self._alerts.problem())
+            self._topic.tell(self._alerts.problem(), is_logged=not seen.log_failure)
 
     async def _machine(self) -> MachineLook:
         try:

@@ -15,7 +15,7 @@ from typing import Final
 from coap_engine.limits import EngineLimits
 from coap_engine.share import Quota
 from gateway.broker.limits import Limits
-from gateway.coap.asked_at_once import held_bytes_least
+from gateway.coap.limits import held_bytes_least
 from light_dataclasses import dataclass
 from resource_directory.registry import RegistryLimits
 

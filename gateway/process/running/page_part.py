@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gateway.process.page.log_lines import RecentLines
     from gateway.process.page.opening import PageParts
     from gateway.process.page.topic_tap import TopicTap
-    from gateway.process.page.user_api import UserDesk
+    from gateway.process.page.user_file import UserDesk
     from gateway.process.running.readings import Readings
 
 

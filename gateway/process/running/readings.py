@@ -426,12 +426,15 @@ class Readings:
         """
         return self._stock.added_table(name)
 
-    def listing(self) -> list[dict[str, Any]]:
-        """Return what there is to say of each sensor, ready for JSON."""
-        return list(self.listed())
+    def is_added(self, name: str) -> bool:
+        """Return whether there is a sensor of that name that was added."""
+        return any(each.sensor.name == name for each in self._stock.plan.added)
 
     def listed(self) -> Iterator[dict[str, Any]]:
-        """Yield the same one by one: those that there are now, whichever come and go meanwhile."""
+        """Yield what there is to say of each sensor, ready for JSON.
+
+        They are those that there are now, whichever come and go meanwhile.
+        """
         plan = self._stock.plan
         for where in (plan.configured, plan.added):
             for each in where:

@@ -8,7 +8,7 @@ from gateway.alerting.sensor_judging import SensorFinding, SensorRuleJudge
 from gateway.process.running.readings import Readings
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Sensor
-from record_formats.record import BAD
+from record_formats.value import BAD
 
 
 class SensorWatch:

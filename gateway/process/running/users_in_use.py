@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gateway.broker.access.password_lines import UserCheck
 from gateway.broker.access.passwords import Passwords
 from gateway.process.access import files as access_files
 from gateway.process.access.whole_change import WholeChanges
@@ -14,7 +15,7 @@ from gateway.process.configuration.config import ConfigError
 from gateway.process.running.access_in_use import AccessInUse
 
 if TYPE_CHECKING:
-    from gateway.process.page.user_api import BeginChange, UserCheck
+    from gateway.process.page.user_file import BeginChange
 
 
 class UsersInUse:

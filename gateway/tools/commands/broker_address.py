@@ -125,7 +125,7 @@ def _own_certificate(own: OwnGateway) -> Path | None:
     if mqtt.certificate_file is None or mqtt.certificate_file.suffix.lower() == ".pem":
         return mqtt.certificate_file
     from gateway.process.access import secure_files  # noqa: PLC0415  # of use with a key store alone
-    from gateway.trust.credentials.certificate_files import TlsFileError  # noqa: PLC0415
+    from gateway.trust.credentials.tls_file_faults import TlsFileError  # noqa: PLC0415
 
     try:
         files = secure_files.tls_files(mqtt, own.settings.keys.password_file)

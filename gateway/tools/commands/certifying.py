@@ -43,7 +43,7 @@ from gateway.trust.certificates.issued import IssuedCertificate
 from gateway.trust.certificates.names import ALLOWED, is_file_name, is_gateway_id, is_reachable
 from gateway.trust.certificates.pkcs12_files import KeystoreContent, Pkcs12Error
 from gateway.trust.certificates.signature_keys import PrivateKey
-from gateway.trust.tls.certificates import LINKED_ROLES
+from gateway.trust.tls.peer_certificate import LINKED_ROLES
 
 AUTHORITY = "authority"
 

@@ -24,7 +24,7 @@ from gateway.process.console.server import Console
 from gateway.process.page.audit_notes import AuditNotes
 from gateway.tools.commands import joining, new_files, output, qr
 from gateway.tools.commands.errors import FailedError, WrongUseError
-from gateway.tools.commands.init import host_name
+from gateway.tools.commands.new_gateways import host_name
 from gateway.tools.first_start import (
     new_card,
     own_links,
@@ -43,7 +43,7 @@ from gateway.tools.provisioning import new_folder, unit
 from gateway.tools.provisioning.new_folder import TakenError
 from gateway.tools.provisioning.secret import MODE
 from gateway.trust.certificates.token_book import TokenError
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.enrolment.tokens import EnrolmentToken
 from gateway.trust.tls.context import Tls
 from gateway.web.api_error import ApiError

@@ -24,7 +24,7 @@ from gateway.trust.certificates.importing import NoKeyError, imported
 from gateway.trust.certificates.pkcs12_files import KeystoreContent, Pkcs12Error, as_pem
 from gateway.trust.certificates.private_keys import PrivateKeyError
 from gateway.trust.certificates.signature_keys import PrivateKey
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 
 OWN_KEY = "gateway.key.pem"
 OWN = "gateway.pem"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from gateway.base import build, exit_codes
@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
         options, unknown = self.parse_known_args(given, namespace)
         if unknown:
             parser = _parser_of(self, given)
-            known = [name for action in parser._actions for name in action.option_strings]
+            known = [name for action in actions(parser) for name in action.option_strings]
             words = (near(word.partition("=")[0], known) for word in unknown if word[:1] == "-")
             right = next(filter(None, words), None)
             hint = f", did you mean {right}?" if right else ""
@@ -81,6 +81,32 @@ class VersionAction(argparse.Action):
         parser.exit()
 
 
+def actions(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Return all that a command takes, in the order in which it was added.
+
+    Its help, what is hidden, and the word that names a command below it are among them.
+
+    Args:
+        command: its parser.
+
+    """
+    return list(command._actions)
+
+
+def subcommands(command: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """Return the commands right below a command, by the word that names each.
+
+    Args:
+        command: its parser.
+
+    """
+    found: dict[str, argparse.ArgumentParser] = {}
+    for action in actions(command):
+        if isinstance(action, argparse._SubParsersAction):
+            found.update(action.choices)
+    return found
+
+
 def _columns() -> int:
     """Return how wide the terminal is, in characters, as `shutil.get_terminal_size` tells it."""
     told = os.environ.get("COLUMNS", "")
@@ -97,14 +123,5 @@ def _columns() -> int:
 def _parser_of(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.ArgumentParser:
     """The parser of the command that words name, as far as they name one."""
     for word in given:
-        below = {name: one for action in _subcommands(parser) for name, one in action.items()}
-        parser = below.get(word, parser)
+        parser = subcommands(parser).get(word, parser)
     return parser
-
-
-def _subcommands(
-    parser: argparse.ArgumentParser,
-) -> Iterator[dict[str, argparse.ArgumentParser]]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            yield dict(action.choices)

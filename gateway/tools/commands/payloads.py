@@ -13,8 +13,9 @@ import msgspec
 
 from gateway.base.printable import printable
 from record_formats import status_record
-from record_formats.record import GOOD, Record, RecordError, Value, decode
+from record_formats.record import Record, RecordError, decode
 from record_formats.status_record import SUFFIX, StatusError, StatusRecord
+from record_formats.value import GOOD, Value
 
 _TOPIC_WIDTH_MAX = 60
 

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from gateway.base.columns import columns
 from gateway.base.printable import printable
-from gateway.base.toml import written_value
 from gateway.tools.commands.configuration import add_trial
 from gateway.tools.commands.errors import WrongUseError
 
@@ -108,6 +107,8 @@ def table(pairs: Sequence[str]) -> dict[str, Any]:
         WrongUseError: one is not of this form.
 
     """
+    from gateway.base.toml import written_value  # noqa: PLC0415  # others read no TOML
+
     made: dict[str, Any] = {}
     for pair in pairs:
         name, is_pair, text = pair.partition("=")

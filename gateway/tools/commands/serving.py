@@ -13,7 +13,6 @@ from typing import Final
 
 from gateway.base import exit_codes
 from gateway.base.event_log import lines
-from gateway.process.configuration.passing import may_pass
 from gateway.tools.commands.carrying_out import carry_out
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.gateway_arguments import add_config, config_file
@@ -94,6 +93,8 @@ def _run(options: argparse.Namespace) -> int:
     except config.ConfigError as error:
         if trial.fails(str(error)):
             restart.in_place()
+        from gateway.process.configuration.passing import may_pass  # noqa: PLC0415  # it knows SQLite
+
         more = f" (`hedgerow check` tells {len(error.more)} more)" if error.more else ""
         if may_pass(error):
             raise FailedError(f"{error}{more}", exit_codes.FAILED) from error

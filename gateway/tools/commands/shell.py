@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
-import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -106,6 +103,10 @@ def _ssh(folder: Path, user: str, gateway: str, words: Sequence[str]) -> int:
         FailedError: there is no ssh.
 
     """
+    import shlex  # noqa: PLC0415  # for who logs in alone: with what each brings
+    import signal  # noqa: PLC0415  # as above
+    import subprocess  # noqa: PLC0415  # as above
+
     command = ["ssh", "-F", str(folder / "ssh_config"), *(["-l", user] if user else []), gateway]
     if words:
         # One word is a line for the shell there, as with ssh; several are a command's own.

@@ -24,7 +24,7 @@ from gateway.coap_client import ClientError, request
 from gateway.process.state_folder import listeners_file
 from gateway.tools.demo.patience import QuietClock, StalledError, processor_delay_s
 from gateway.trust.certificates import founding
-from gateway.trust.tls.certificates import COLLECTOR_ROLE
+from gateway.trust.tls.peer_certificate import COLLECTOR_ROLE
 from light_dataclasses import dataclass
 
 COLLECTOR = "collector"

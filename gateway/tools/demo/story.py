@@ -26,6 +26,7 @@ from gateway.tools.demo import count, page, picture
 from gateway.tools.demo.device import Device, Notes, Watcher
 from gateway.tools.demo.fleet import COLLECTOR, OPERATOR, ROOT, SITES, Fleet, FleetError, Member
 from gateway.tools.demo.network import network
+from gateway.tools.demo.one_tree import forwards_to, is_one_tree
 from gateway.tools.demo.patience import StalledError
 from gateway.tools.demo.result import Result
 from gateway.tools.demo.tally import tally
@@ -122,7 +123,7 @@ class _Story:
         statuses = await self._until(
             "one tree",
             lambda found: (
-                _is_one_tree(found, ROOT, gateways=len(SITES)) and _has_the_collector(found)
+                is_one_tree(found, ROOT, gateways=len(SITES)) and forwards_to(found, COLLECTOR)
             ),
         )
         self._result.converged_s = round(time.monotonic() - started, 2)
@@ -184,7 +185,7 @@ class _Story:
         self._result.heal_s = round(healed_s - killed_s, 3)
         statuses = await self._until(
             "a tree without the root",
-            lambda found: _is_one_tree(found, HEIR, gateways=len(SITES) - 1),
+            lambda found: is_one_tree(found, HEIR, gateways=len(SITES) - 1),
         )
         self._line.say(
             f"   The first message published after the kill crossed from {HEIR} to {SUBSCRIBER} "
@@ -195,7 +196,7 @@ class _Story:
         timeline.mark("started_again_s", started)
         await self._fleet.start_gateway(ROOT)
         statuses = await self._until(
-            "the root's return", lambda found: _is_one_tree(found, ROOT, gateways=len(SITES))
+            "the root's return", lambda found: is_one_tree(found, ROOT, gateways=len(SITES))
         )
         timeline.mark("back_s")
         self._result.rejoin_s = round(time.monotonic() - started, 2)
@@ -287,39 +288,6 @@ class _Story:
         self._result.trees[name] = lines
         self._result.networks[name] = asdict(network(statuses, self._fleet.members))
         self._line.say("\n".join(f"      {line}" for line in lines))
-
-
-def _is_one_tree(statuses: dict[str, dict[str, Any]], root: str, *, gateways: int) -> bool:
-    """Return whether all gateways agree on the root and are linked to each other in one tree.
-
-    Both ends of each link have to say the same of it.
-    """
-    ways = {
-        (name, neighbour["id"])
-        for name, status in statuses.items()
-        for neighbour in status["neighbours"]
-        if neighbour["forwarding"] and neighbour["id"] in statuses
-    }
-    linked = all(
-        len({n["id"] for n in status["neighbours"]} & statuses.keys()) == gateways - 1
-        for status in statuses.values()
-    )
-    return (
-        len(statuses) == gateways
-        and {status["root"] for status in statuses.values()} == {root}
-        and linked
-        and ways == {(other, one) for one, other in ways}
-        and len(ways) == 2 * (gateways - 1)
-    )
-
-
-def _has_the_collector(statuses: dict[str, dict[str, Any]]) -> bool:
-    """Return whether the tree feeds the collector."""
-    return any(
-        neighbour["id"] == COLLECTOR and neighbour["forwarding"]
-        for status in statuses.values()
-        for neighbour in status["neighbours"]
-    )
 
 
 async def _get(client: CoapClient, member: Member, path: str) -> Response:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from gateway.base import exit_codes
 from gateway.tools import cli
+from gateway.tools.commands.parser import actions, subcommands
 
 HEAD = """\
 # Commands
@@ -36,11 +37,9 @@ def page(parser: argparse.ArgumentParser, exit_codes: Mapping[int, str]) -> str:
 
 
 def _commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for command in action.choices.values():
-                yield command
-                yield from _commands(command)
+    for command in subcommands(parser).values():
+        yield command
+        yield from _commands(command)
 
 
 def arguments(command: argparse.ArgumentParser) -> list[argparse.Action]:
@@ -53,7 +52,7 @@ def arguments(command: argparse.ArgumentParser) -> list[argparse.Action]:
     others = (argparse._HelpAction, argparse._SubParsersAction)
     found = [
         action
-        for action in command._actions
+        for action in actions(command)
         if not isinstance(action, others) and action.help != argparse.SUPPRESS
     ]
     return sorted(found, key=lambda action: bool(action.option_strings))

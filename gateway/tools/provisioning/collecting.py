@@ -21,7 +21,7 @@ from gateway.tools.provisioning.files import CONFIGURATION, ELSEWHERE, OPEN_MODE
 from gateway.tools.provisioning.new_folder import write
 from gateway.tools.provisioning.plan import GatewayPlan
 from gateway.tools.provisioning.unit import CloudService, cloud_unit
-from gateway.trust.tls.certificates import COLLECTOR_ROLE
+from gateway.trust.tls.peer_certificate import COLLECTOR_ROLE
 from light_dataclasses import dataclass
 
 FILE: Final = "collector.toml"

@@ -14,7 +14,7 @@ from gateway.tools.provisioning.secret import MODE, Secrets
 from gateway.tools.provisioning.unit import Environment, ServicePlan, unit
 from gateway.tools.provisioning.welcome import SHARED, Welcome
 from gateway.trust.certificates import founding
-from gateway.trust.tls.certificates import GATEWAY_ROLE
+from gateway.trust.tls.peer_certificate import GATEWAY_ROLE
 from light_dataclasses import dataclass
 
 AUTHORITY = "authority"

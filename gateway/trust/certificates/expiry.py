@@ -2,7 +2,8 @@
 
 A certificate that has ended stops a gateway's links and clients at once; a list that was not
 renewed refuses every client. Both are found too late on the day itself. The gateway itself starts,
-and serves all that needs none of them: its clock may be wrong, or it may get a new one soon.
+and serves all that needs none of them: its clock may be wrong, or it may get a new one soon. When
+they end is read in `validity`.
 """
 
 from __future__ import annotations
@@ -10,20 +11,12 @@ from __future__ import annotations
 import datetime
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
-
-from cryptography import x509
-from cryptography.x509.oid import NameOID
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from alerts.thresholds import ENDING_DAYS
 from gateway.base.timers import Alarm, Timers
-from gateway.trust.credentials import crl as crls
-from gateway.trust.credentials.certificate_files import certificates, revocation_lists
 from light_dataclasses import dataclass
-
-if TYPE_CHECKING:
-    from gateway.trust.tls.context import TlsFiles
 
 DAY_S = 24 * 3600.0
 LOOK_S = 30.0
@@ -77,31 +70,6 @@ class Expiring:
     def days_left(self, now_s: float) -> int:
         """Whole days until it ends; negative if it has."""
         return int((self.ends_s - now_s) // DAY_S)
-
-
-def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
-    """Return what the files of a listener hold; a list without a next update does not end.
-
-    Args:
-        files: where they are.
-        section: of the configuration, with a dot; empty for that of MQTT.
-
-    Raises:
-        TlsFileError: one can't be read.
-
-    """
-    found: list[Expiring] = []
-    given = (("certificate_file", files.certificate), ("client_ca_file", files.client_ca))
-    for field, path in given:
-        if path is not None:
-            each = certificates(field, path)
-            ends = ((one.subject, one.not_valid_after_utc.timestamp()) for one in each)
-            found += _numbered(section + field, ends)
-    if files.client_ca is not None:
-        field = "client_crl_file"
-        authorities = certificates("client_ca_file", files.client_ca)
-        found += _numbered(section + field, _lists(field, files, authorities))
-    return tuple(found)
 
 
 class ExpiryWatch:
@@ -191,27 +159,6 @@ class ExpiryWatch:
                 _log.error("%s", one.told_as_ended(now_s))
             elif (days := one.days_left(now_s)) < ENDING_DAYS:
                 _log.warning("%s: that of %r expires in %d days", one.where, one.name, days)
-
-
-def _numbered(field: str, found: Iterable[tuple[x509.Name, float]]) -> Iterator[Expiring]:
-    for number, (name, ends_s) in enumerate(found, 1):
-        yield Expiring(field, number, _named(name), ends_s)
-
-
-def _lists(
-    field: str, files: TlsFiles, authorities: Sequence[x509.Certificate]
-) -> Iterator[tuple[x509.Name, float]]:
-    path = files.client_crl
-    told = None if path is None else [one for _, one in revocation_lists(field, path)]
-    now = datetime.datetime.now(datetime.UTC)
-    for one in crls.united(told, files.spread, authorities, now):
-        if one.next_update_utc is not None:
-            yield one.issuer, one.next_update_utc.timestamp()
-
-
-def _named(name: x509.Name) -> str:
-    common = name.get_attributes_for_oid(NameOID.COMMON_NAME)
-    return str(common[0].value) if common else name.rfc4514_string()
 
 
 def _day(seconds: float) -> str:

@@ -13,7 +13,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from gateway.trust.certificates.expiry import DAY_S
-from gateway.trust.credentials.certificate_files import TlsFileError, certificates, revocation_lists
+from gateway.trust.credentials.certificate_files import certificates, revocation_lists
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from light_dataclasses import dataclass
 
 OWN, AUTHORITY, LIST = "certificate", "authority", "revocation list"

@@ -22,7 +22,8 @@ from gateway.base import systemd_credentials
 from gateway.trust.certificates import key_work, pkcs12_files
 from gateway.trust.certificates.key_work import KeyWorkError
 from gateway.trust.certificates.pkcs12_files import Pkcs12Error
-from gateway.trust.credentials.certificate_files import TlsFileError, read
+from gateway.trust.credentials.certificate_files import read
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import TlsFiles
 from light_dataclasses import dataclass
 

@@ -14,7 +14,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from gateway.trust.certificates import private_keys
 from gateway.trust.certificates.names import is_address
 from gateway.trust.certificates.signature_keys import PrivateKey, PublicKey
-from gateway.trust.tls.certificates import LINKED_ROLES
+from gateway.trust.tls.peer_certificate import LINKED_ROLES
 
 ENROLMENT = "enrolment"
 """The role of the service that issues certificates: a server alone."""

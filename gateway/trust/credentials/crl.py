@@ -18,17 +18,9 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-NAME_BYTES = 16
-NO_NUMBER = -1
-"""Of a list that has none, which an older profile allows: every number is newer."""
-
-NUMBER_BYTES = 20
-NUMBER_MAX = (1 << 8 * NUMBER_BYTES) - 1
-"""Section 5.2.3."""
+from gateway.trust.credentials.crl_edition import NAME_BYTES, NO_NUMBER, NUMBER_MAX, Edition
 
 Crl = x509.CertificateRevocationList
-Edition = tuple[int, float]
-"""CRL number (section 5.2.3), then thisUpdate (5.1.2.4), in seconds since 1970: more is newer."""
 
 
 def name_of(authority: x509.Certificate) -> bytes:
@@ -118,6 +110,11 @@ def united(
     return [*kept, *others.values()]
 
 
+def in_pem(lists: Iterable[Crl]) -> bytes:
+    """Return lists as a file in PEM."""
+    return b"".join(crl.public_bytes(Encoding.PEM) for crl in lists)
+
+
 def load(context: ssl.SSLContext, lists: Sequence[Crl]) -> None:
     """Have a context look at lists, of the certificate at a chain's end alone; at none if empty.
 
@@ -129,7 +126,7 @@ def load(context: ssl.SSLContext, lists: Sequence[Crl]) -> None:
         return
     # `ssl` takes lists from files alone. This one is in memory, for a disk may be full.
     with os.fdopen(os.memfd_create("lists", os.MFD_CLOEXEC), "wb") as file:
-        file.write(b"".join(crl.public_bytes(Encoding.PEM) for crl in lists))
+        file.write(in_pem(lists))
         file.flush()
         context.load_verify_locations(f"/proc/self/fd/{file.fileno()}")
     context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF

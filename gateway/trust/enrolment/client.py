@@ -20,7 +20,8 @@ from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.enrolment import requests
 from gateway.trust.enrolment.requests import EnrolmentRequestError, TrustedNow
 from gateway.trust.enrolment.tokens import EnrolmentToken, fingerprint_of
-from gateway.trust.tls.certificates import CertificateError, identify
+from gateway.trust.tls.certificates import identify
+from gateway.trust.tls.peer_certificate import CertificateError
 
 TIMEOUT_S = 15.0
 

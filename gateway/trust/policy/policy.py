@@ -77,6 +77,8 @@ class Policy:
         self._public_elsewhere = public_paths.rules_elsewhere(told.public)
         self._has_places = bool(told.public) or any(rule.at for rule in everything)
         self._has_client_ids = any("%c" in rule.target for rule in everything)
+        self._named = frozenset(rule.who for rule in everything)
+        self._verbs_with_names = frozenset(rule.verb for rule in everything if "%u" in rule.target)
 
     def principal(self, kind: str, name: str = "", claimed: frozenset[str] = NO_ROLES) -> Principal:
         """Return who somebody is that has given proof here.
@@ -131,6 +133,18 @@ class Policy:
                 found.add(name)
                 ahead += self.told.roles[name].includes if name in self.told.roles else ()
         return frozenset(found)
+
+    def goes_by_name(self, principal: Principal, *verbs: str) -> bool:
+        """Return whether what somebody may do depends on its name, beside its kind and roles.
+
+        All others of the same kind and with the same roles may do the same.
+
+        Args:
+            principal: of `principal`.
+            verbs: what it does; see `gateway.trust.policy.action`.
+
+        """
+        return str(principal) in self._named or not self._verbs_with_names.isdisjoint(verbs)
 
     def rights(self, principal: Principal, client_id: str = "", where: Where = HERE) -> Rights:
         """Return what a principal may do at a gateway.

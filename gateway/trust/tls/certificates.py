@@ -8,39 +8,14 @@ to the TLS handshake, which has verified the certificate before it comes here.
 from __future__ import annotations
 
 import re
-from dataclasses import field
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from light_dataclasses import dataclass
+from gateway.trust.tls.peer_certificate import CertificateError, PeerCertificate
 
 NAME_CHARACTERS_MAX = 256
-GATEWAY_ROLE = "gateway"
-COLLECTOR_ROLE = "collector"
-LINKED_ROLES = frozenset({GATEWAY_ROLE, COLLECTOR_ROLE})
-"""The roles whose holders have links: gateways, and collectors, which only receive."""
 _ROLE = re.compile(r"urn:hedgerow:role:([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)")
-
-
-class CertificateError(ValueError):
-    """A verified certificate says nothing that can be used: ``str(error)`` is one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class PeerCertificate:
-    """The identity that a client proved with its certificate.
-
-    Attributes:
-        name: the user name.
-        roles: what else it is.
-        der: the certificate itself; empty for a session that outlived it.
-
-    """
-
-    name: str
-    roles: frozenset[str] = frozenset()
-    der: bytes = field(default=b"", repr=False, compare=False)
 
 
 def identify(der: bytes) -> PeerCertificate:

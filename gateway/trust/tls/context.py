@@ -22,14 +22,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from dtls import private_file
 from gateway.trust.credentials import crl as crls
-from gateway.trust.credentials.certificate_files import (
-    TlsFaults,
-    TlsFileError,
-    certificates,
-    read,
-    revocation_lists,
-)
+from gateway.trust.credentials.certificate_files import certificates, read, revocation_lists
 from gateway.trust.credentials.crl import Crl
+from gateway.trust.credentials.tls_file_faults import TlsFaults, TlsFileError
 from light_dataclasses import dataclass
 
 _log = logging.getLogger(__name__)

@@ -120,14 +120,16 @@ export function virtualTable({ label, columns, rowHeight, key, className = "" })
   };
 }
 
+/** A table of some rows; a column without a title has buttons, and what is narrow shows such rows as blocks. */
 export function plainTable({ label, columns, rows, none }) {
   if (!rows.length) return h("p", { class: "soft" }, none);
+  const hasButtons = columns.some((c) => !c.title);
   return h(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
     h(
       "table",
-      { class: "plain" },
+      { class: hasButtons ? "plain with-buttons" : "plain" },
       h("caption", { class: "visually-hidden" }, label),
       h(
         "thead",
@@ -145,7 +147,7 @@ export function plainTable({ label, columns, rows, none }) {
           h(
             "tr",
             {},
-            columns.map((c) => h("td", { class: c.right ? "right" : null }, c.cell(row))),
+            columns.map((c) => h("td", { class: c.right ? "right" : null, "data-title": c.title || null }, c.cell(row))),
           ),
         ),
       ),

@@ -242,7 +242,7 @@ CALLS_ALL = msgspec.structs.replace(
 
 
 def chat_text(service: str, told: Any) -> str:
-    """What a service would show as text."""
+    """Return the text of a message as the service would show it."""
     if service == "slack":
         return str(told["text"])
     if service == "discord":

@@ -290,7 +290,7 @@ def test_a_broker_that_is_not_there_is_a_fault(programs: Programs, unused_tcp_po
 
 
 Tamper = Callable[[int, bytes], list[bytes]]
-"""What becomes of the n-th PUBLISH on its way to the subscriber."""
+"""A function that returns the packets to write in place of the n-th PUBLISH."""
 
 
 @asynccontextmanager

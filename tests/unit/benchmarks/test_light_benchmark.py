@@ -1,4 +1,4 @@
-"""What the benchmark of a gateway's weight reads and shows."""
+"""The benchmark of a gateway's weight: figures of a process, and the rows that it shows."""
 
 from __future__ import annotations
 

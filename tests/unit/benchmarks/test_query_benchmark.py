@@ -50,7 +50,7 @@ async def port() -> AsyncIterator[int]:
 
 
 def use(port: int) -> tuple[bytes, int]:
-    """What a client does with a switch, in a thread."""
+    """Observe, set and read a switch; return its last payload and the number of timed reads."""
     with contextlib.closing(QueryClient()) as client, contextlib.closing(QueryClient()) as other:
         other.observe(port, "/switch", 3)
         client.put(port, "/switch", b"1")

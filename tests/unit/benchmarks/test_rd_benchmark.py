@@ -17,7 +17,7 @@ PROGRAMS = Programs(Path("generator"), Path("null"), Path("observers"))
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, Load]]:
-    """What the generator was told, each answered at once."""
+    """Give the ports and loads that the generator gets; each run succeeds at once."""
     loads: list[tuple[int, Load]] = []
 
     def run(_programs: Programs, load: Load, port: int, **_: float) -> Run:

@@ -23,7 +23,7 @@ BODIES = st.binary(max_size=200) | st.text().map(str.encode)
 
 @pytest.fixture(autouse=True)
 def _json(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `speak_json` does, until the end of a test."""
+    """Put the stand-ins of `speak_json` in place until the test ends."""
     for module, names in json_forms.replaced().items():
         for name, stand_in in names.items():
             monkeypatch.setattr(module, name, stand_in)

@@ -1,4 +1,4 @@
-"""What the kernel tells of a process's memory is summed by what is mapped."""
+"""The benchmark of resident memory sums the pages of a process by the file that is mapped."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_every_qos_and_payload_is_measured_over_every_length() -> None:
 
 
 def carried(kind: Kind, programs: Programs, folder: Path) -> list[str]:
-    """What was wrong with a tiny run of each QoS over one hop."""
+    """Make a tiny run of each QoS over one hop, and return the fault of each."""
     with tree_chains.running(kind, 1, folder / "chain") as chain:
         assert chain.publish_port != chain.subscribe_port
         runs = [

@@ -1,4 +1,4 @@
-"""What a way out is told: each change of each alert once, in order, whenever the job is killed."""
+"""Each way out gets each change of each alert once, in order, whenever the job is killed."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_kill_at_any_moment_loses_no_change_and_a_copy_is_known_by_its_id(
         step()
 
     class Killed(BaseException):
-        """As a kill is: nobody catches it."""
+        """A kill of the writer, which no handler of `Exception` catches."""
 
     def taken(self: Told, records: Sequence[AlertRecord]) -> None:
         left[0] -= 1

@@ -1,4 +1,4 @@
-"""What a collector acknowledges to a plain broker, and when; and the batches that it makes."""
+"""A collector acknowledges a message to a plain broker after it has stored the message."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def sessions(tmp_path: Path) -> Sessions:
 
 
 def written_by(archive: ClassArchive) -> Path:
-    """Where a session's Java writes its classes."""
+    """Return the file into which the Java of a session writes its classes."""
     _, found, place = archive.options.strip('"').partition("-XX:ArchiveClassesAtExit=")
     assert found, archive.options
     return Path(place)

@@ -69,7 +69,7 @@ def small_disk(tmp_path: Path) -> Iterator[Tmpfs]:
 
 
 def publish(gateway: FleetGateway, *texts: str) -> None:
-    """As clients do at QoS 1."""
+    """Publish payloads as a client does at QoS 1."""
     for text in texts:
         gateway.process.parts.node.publish(Entry("a", text.encode(), qos=1))
 
@@ -87,7 +87,7 @@ def spooled(spool: Path) -> set[bytes]:
 
 
 def told(spool: Path) -> dict[str, Any]:
-    """What `status.json` says; nothing where there is none."""
+    """Return the content of `status.json`, or an empty dict if the file is not there."""
     try:
         found: dict[str, Any] = json.loads((spool / "status.json").read_bytes())
     except FileNotFoundError:

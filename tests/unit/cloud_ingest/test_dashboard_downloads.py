@@ -1,4 +1,4 @@
-"""What the dashboard gives away as a file: to whom, how much, and what programs make of it."""
+"""The dashboard gives readings as files: to those who may read, bounded, and whole or cut off."""
 
 import io
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the dashboard shows is what the tables say."""
+"""The dashboard shows the content of the tables."""
 
 import datetime
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How old the tables are, who keeps them new, and what wants attention."""
+"""The dashboard shows the age of the tables, the state of job and collector, and the alerts."""
 
 import datetime
 from typing import Any

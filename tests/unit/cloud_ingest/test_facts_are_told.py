@@ -1,4 +1,4 @@
-"""What a micro-batch tells of the fleet waits while a disk is full, and is told once, in order."""
+"""Facts of a micro-batch wait while a disk is full, and reach the fleet's tables once, in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Told = tuple[str, int]
 
 
 class Fleet:
-    """What outlives the job: the fleet's tables, and what is committed of each query."""
+    """The part that outlives the job: the fleet's tables, and the last commit of each query."""
 
     def __init__(self) -> None:
         self.told: list[Told] = []

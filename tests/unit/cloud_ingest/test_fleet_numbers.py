@@ -1,4 +1,4 @@
-"""What is missing of a gateway's messages, however they come; and when a collector was there."""
+"""The numbers of a gateway's missing messages, and the times at which a collector listened."""
 
 from __future__ import annotations
 

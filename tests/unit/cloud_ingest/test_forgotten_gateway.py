@@ -148,7 +148,7 @@ NAMED = (
     *("telemetry", "quarantine", "gateways", "gaps", "latency", "topology", "alerts"),
     *("acknowledgements", "_fleet", "_ledger"),
 )
-"""Where both stand before."""
+"""Tables in which both gateways are named before one of them is forgotten."""
 
 
 def test_nothing_is_left_of_a_gateway_that_is_forgotten_while_nobody_uses_the_tables(

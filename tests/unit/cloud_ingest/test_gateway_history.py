@@ -1,4 +1,4 @@
-"""How gateways were, and what their sensors say now, by the rows of `telemetry`."""
+"""The history of gateways and the current readings of sensors come from rows of `telemetry`."""
 
 import datetime
 from pathlib import Path
@@ -50,7 +50,7 @@ def models(tables: Path, *told: dict[str, Any]) -> Models:
 
 
 def history(*told: dict[str, Any], rows_max: int = ROWS_MAX) -> StatusHistory:
-    """What is taken up of some rows, each day's files at once."""
+    """Return a history that has taken these rows, day by day, the newest day first."""
     made = StatusHistory(rows_max)
     for day in sorted({row["day"] for row in told}, reverse=True):
         batch = ds.dataset(rows(TELEMETRY, [row for row in told if row["day"] == day]))
@@ -59,7 +59,7 @@ def history(*told: dict[str, Any], rows_max: int = ROWS_MAX) -> StatusHistory:
 
 
 def now(shown: Models, sensor: str = "a") -> dict[str, Any]:
-    """What a sensor says now."""
+    """Return the current reading of a sensor."""
     found = [shown.series["gw", sensor]]
     told = sensors_view.current(shown.rollups, shown.latest, found)
     return {name: told[name][0] for name in ("value", "unit", "quality", "time_ms")}

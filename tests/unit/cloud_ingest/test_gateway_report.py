@@ -1,4 +1,4 @@
-"""What the ledger knows of gateways, where they stand, and how it is shown. Without Spark."""
+"""The report of gateways: lives, latencies and places from the ledger, as text and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Which Java Spark runs on. Fake runtimes are scripts that answer as `java` does."""
+"""The choice of the Java on which Spark runs.
+
+Fake runtimes are scripts that answer as `java` does.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the ledger's snapshot is written, and what rows alone tell it."""
+"""The ledger writes its snapshot by time, and learns of changes from rows of the tables alone."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def planned(ledger: NumberLedger, spans: list[Span], start: int = 0) -> TriggerP
 
 
 def numbers(plan: TriggerPlan, spans: list[Span], start: int = 0) -> list[int]:
-    """What tasks decode: every number of every stretch, as often as it comes."""
+    """Return every number that tasks decode, as often as it occurs in the stretches."""
     found: list[int] = []
     for stretch in plan.stretches:
         for at in range(stretch.start, stretch.end, 100):

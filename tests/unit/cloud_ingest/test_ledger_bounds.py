@@ -47,7 +47,11 @@ def planned(ledger: NumberLedger, claims: Sequence[Claim]) -> TriggerPlan:
 
 
 def put(plan: TriggerPlan, claims: Sequence[Claim], *, unsure: bool) -> Counter[Message]:
-    """What tasks put into telemetry, or aside since a table may have it."""
+    """Count the messages of a plan's sure stretches, or those of its unsure ones.
+
+    Tasks put messages of sure stretches into telemetry. They put those of unsure stretches aside,
+    since a table may have them.
+    """
     found: Counter[Message] = Counter()
     for stretch in plan.stretches:
         if isinstance(stretch, UnsureStretch) != unsure:

@@ -1,4 +1,4 @@
-"""What is told about rows never fails the rows, whatever clocks and numbers they have."""
+"""Facts about rows never make the rows fail, whatever clocks and numbers the rows have."""
 
 from __future__ import annotations
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from cloud_ingest.measurements import MAX_TEXT_BYTES, Measurement, decode
 from gateway.sensors import senml
-from record_formats.record import Record, RecordError, Value
+from record_formats.record import Record, RecordError
+from record_formats.value import Value
 
 ABSOLUTE_S = 1_760_000_000
 

@@ -1,4 +1,4 @@
-"""Who makes up names fills no table: what is beyond so many of a gateway is put aside."""
+"""A gateway that makes up names fills no table: names above its limit go to the quarantine."""
 
 from __future__ import annotations
 

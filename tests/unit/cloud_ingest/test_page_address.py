@@ -1,4 +1,4 @@
-"""Which address of a gateway's own page becomes a link."""
+"""The dashboard makes a link of a gateway's page only if the address is a web address."""
 
 import pyarrow as pa
 import pytest

@@ -28,7 +28,7 @@ from tree_handler.seal import Seals
 HERE = Path(__file__).parent
 TIME_US = 1_760_000_000_000_000
 ENDS = ("before commit", "committed", "removed")
-"""Where one system has what the other lacks."""
+"""Steps after which one system has a change that another lacks. Other steps are for a soak."""
 STEPS = (*[moment for moment in MOMENTS if moment != "noted"], "taken", "removed")
 
 

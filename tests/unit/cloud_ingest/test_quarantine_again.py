@@ -1,4 +1,4 @@
-"""What is in quarantine is read again by rules that came later: each message once, even killed."""
+"""Later rules read the quarantine again: each message arrives once, even if the job is killed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ format = "json"
 measurements = [{sensor = "{line}/t", value = "$.t"}]
 """
 READ = [("gw-a", 2, 21.5), ("gw-a", 4, 22.5), ("gw-b", 1, 23.5)]
-"""What the rule reads: origin, number, value."""
+"""Origin, number and value of each message that the rule reads."""
 
 
 def fill(spool: Any) -> None:

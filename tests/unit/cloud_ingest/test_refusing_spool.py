@@ -7,6 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from cloud_ingest.collector import shared_spool
 from cloud_ingest.collector.shared_spool import SharedSpool
 from cloud_ingest.collector.sharing import SharingLimits
 from gateway.log.errors import LogError
@@ -16,12 +19,13 @@ from tree_handler.batch import Entry, Flags
 
 
 class Node:
-    """What a spool needs of its node: a disk that may be full, and a way to another collector."""
+    """A node as a spool needs it: a disk that may be full, and a way to another collector."""
 
     def __init__(self) -> None:
         self.is_full = False
         self.told: list[str] = []
         self.settled: list[Any] = []
+        self.replication = SimpleNamespace(have={})
         self.commit = SimpleNamespace(append=self.append, settle=self.settled.extend)
         self.direct = SimpleNamespace(
             hand_to=lambda receive: None, way_to=lambda name: name, send=self.send
@@ -35,12 +39,13 @@ class Node:
 
 
 async def test_it_tells_the_others_nothing_from_what_it_can_t_take_until_it_takes_something(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(shared_spool, "TICK_S", 0.0)
     log = MessageLog(tmp_path)
     log.open()
     node = Node()
-    spool = SharedSpool(("c0", 1), ["c0", "c1"], log, SharingLimits(), None)
+    spool = SharedSpool(("c0", 1), ["c0", "c1"], log, SharingLimits(say_s=0.0), None)
     spool.ride_on(cast(Any, node))
     now = asyncio.get_running_loop().time()
     spool.core.handle_timer(now + SharingLimits().dead_after_s)  # it knows now that it is alone
@@ -48,16 +53,25 @@ async def test_it_tells_the_others_nothing_from_what_it_can_t_take_until_it_take
     header = batch.check(frame)
     node.is_full = True
     assert spool.keep(frame, header) is not None
-    spool._tell("c1")
+    running = asyncio.create_task(spool.run())
+    await some_ticks()
     assert node.told == []
     node.is_full = False
     assert spool.keep(frame, header) is None
     await asyncio.sleep(0)
     (settled,) = node.settled
     settled(OSError("not synced"))
-    spool._tell("c1")
+    await some_ticks()
     assert node.told == []
     settled(None)
-    spool._tell("c1")
-    assert node.told == ["c1"]
+    await some_ticks()
+    assert set(node.told) == {"c1"}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
     log.close()
+
+
+async def some_ticks() -> None:
+    """Let a loop whose pauses take no time go round."""
+    for _ in range(20):
+        await asyncio.sleep(0)

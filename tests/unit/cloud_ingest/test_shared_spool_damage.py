@@ -1,4 +1,4 @@
-"""What damage took from a spool is not told to others as held; what can't be read stays."""
+"""A collector claims no batch that damage took from its spool, and keeps unreadable files."""
 
 from __future__ import annotations
 

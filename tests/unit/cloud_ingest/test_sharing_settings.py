@@ -1,4 +1,4 @@
-"""What a collector that shares is configured with."""
+"""The settings of a collector that shares: as documented, and clear about a wrong value."""
 
 from __future__ import annotations
 

@@ -73,7 +73,10 @@ def rows(batches: Iterable[Batch]) -> list[dict[str, Any]]:
 
 
 def refused(payload: bytes) -> str:
-    """Why a payload holds no reading; a row that stands before it stays as it is."""
+    """Return the reason why a payload holds no reading.
+
+    The row before it has to stay as it is.
+    """
     columns = TelemetryColumns()
     with pytest.raises(RecordError) as raised:
         table([as_batch([Entry("t", b"1"), Entry("t", payload)])], columns)
@@ -402,7 +405,7 @@ def add_each(
     batch: list[tuple[str, int, bytes]],
     places: Iterable[int],
 ) -> dict[int, bool | str]:
-    """What each message is taken for: whether it is a status, or why it is refused."""
+    """Add messages; tell for each if it is a status, or why it is refused."""
     told: dict[int, bool | str] = {}
     for at in places:
         topic, flags, payload = batch[at]

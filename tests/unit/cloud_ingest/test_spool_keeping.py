@@ -1,4 +1,4 @@
-"""What the tables do not have yet stays in the spool, and when it came is noted beside it."""
+"""A spool keeps segments that the tables lack, and notes the time of arrival beside them."""
 
 from __future__ import annotations
 

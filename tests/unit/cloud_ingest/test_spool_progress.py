@@ -1,4 +1,4 @@
-"""How far a collector has heard the tree is known while it runs, and only then."""
+"""A collector has heard the tree up to a time that it states itself, and only while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a trigger reads of each spool, and what it does with another spool than it read."""
+"""A trigger reads each spool up to its part, and reads another spool from its first byte."""
 
 from __future__ import annotations
 

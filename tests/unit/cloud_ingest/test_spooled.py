@@ -1,4 +1,4 @@
-"""What collectors of a group tell each other, as bytes."""
+"""Statements between the collectors of a group, as bytes."""
 
 from __future__ import annotations
 

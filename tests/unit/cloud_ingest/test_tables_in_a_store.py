@@ -1,4 +1,4 @@
-"""Who reads tables in an object store says of it what the job was told."""
+"""Readers of tables in an object store take the same options for it as the job."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LEFT = (
     "gaps/part-orphan.parquet",
     "_ledger/snapshot.4711.new",
 )
-"""What a killed task, compaction or writer leaves."""
+"""Files that a killed task, compaction or writer leaves."""
 
 
 def aged(folder: Path, days: float) -> None:

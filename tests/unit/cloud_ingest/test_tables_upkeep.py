@@ -1,4 +1,4 @@
-"""What upkeep rewrites is on the disk before anything that held the same rows is deleted."""
+"""Upkeep has rewritten rows on the disk before it deletes any file that held them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tasks found of their messages comes into the counts of each gateway, once."""
+"""The counts of each gateway get the findings of all tasks, once."""
 
 from __future__ import annotations
 

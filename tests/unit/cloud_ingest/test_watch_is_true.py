@@ -1,4 +1,4 @@
-"""What the watch says of a gateway is what it knows: no state and no alert without evidence."""
+"""The watch states no condition of a gateway and raises no alert without evidence."""
 
 from __future__ import annotations
 

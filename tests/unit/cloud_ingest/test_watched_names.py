@@ -1,4 +1,4 @@
-"""Who makes up names of sensors fills neither the watch nor the dashboard, over any batches."""
+"""Made-up names of sensors fill neither the watch nor the dashboard, over any batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compaction, the dashboard and a query write where the disk takes nothing.
+"""Compaction, dashboard and query on a disk that takes nothing.
 
 All that is written on the cloud's side, and where that is tried:
 

@@ -1,4 +1,4 @@
-"""Whose body makes room for whose, where those of all together take all that there is."""
+"""Bodies of peers make room for each other by fixed rules when all shares are taken."""
 
 from __future__ import annotations
 

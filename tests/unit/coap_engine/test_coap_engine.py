@@ -1,4 +1,4 @@
-"""What a peer of the engine sees, message by message."""
+"""The CoAP engine as a peer sees it, message by message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a flood changes for others, and what it takes."""
+"""A flood of one peer takes a bounded room, and other peers are served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an observer sees, notification by notification."""
+"""Observation (RFC 7641) as an observer sees it, notification by notification."""
 
 from __future__ import annotations
 

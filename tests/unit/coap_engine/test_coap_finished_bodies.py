@@ -26,7 +26,7 @@ class Sender:
         self.message_id = 0
 
     def put(self, number: int, payload: bytes, *more: Option, last: bool = False) -> int:
-        """How many requests are handed out of a block."""
+        """Send a block, and return the number of requests that are handed out."""
         self.message_id += 1
         block1 = (BLOCK1, Block(number, not last, 0).encode())
         options = tuple(sorted(((URI_PATH, b"r"), block1, *more)))
@@ -38,7 +38,7 @@ class Sender:
         return len(asked)
 
     def codes(self) -> list[int]:
-        """What was answered since the last time."""
+        """Return the codes of the answers since the last call."""
         return [message.code for message in self.world.sent()]
 
     def whole(self) -> None:

@@ -51,7 +51,7 @@ class Group:
         return self.answer
 
     def sends(self, message: CoapMessage, peer: CoapPeer = PEER) -> list[CoapMessage]:
-        """What is sent in the end of a message to the group."""
+        """Send a message to the group, and return the answers that are sent in the end."""
         self.core.receive_datagram(message.encode(), peer, 100.0)
         return self.sent()
 

@@ -46,7 +46,7 @@ def told(notification: Notification | None) -> tuple[str, str] | None:
 
 
 def order(one: int, two: int) -> bool:
-    """Whether two is newer than one to a client, within 128 s (RFC 7641, section 3.4)."""
+    """Return whether two is newer than one to a client, within 128 s (RFC 7641, section 3.4)."""
     return (one < two and two - one < 1 << 23) or (one > two and one - two > 1 << 23)
 
 

@@ -1,4 +1,4 @@
-"""What a peer that is asked sees."""
+"""Requests of the engine itself, as the peer that is asked sees them."""
 
 from __future__ import annotations
 

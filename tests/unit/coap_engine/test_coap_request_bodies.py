@@ -49,7 +49,10 @@ class Server:
         return self.bodies.take(peer, codes.PUT, options, payload, now)
 
     def says(self, block1: str, payload: bytes, *more: Option) -> str:
-        """What is answered, as the RFC writes it; a whole body gives 2.04 by its resource."""
+        """Put a block, and return the answer as the RFC writes it.
+
+        The resource answers a whole body with 2.04.
+        """
         answer = self.put(block1, payload, *more)
         if isinstance(answer, WholeBody):
             assert answer.block1 is not None

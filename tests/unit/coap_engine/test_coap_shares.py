@@ -1,4 +1,4 @@
-"""Who may take how much: a part is out of strangers' reach, and accounts don't grow without end."""
+"""Limits for each host and for all: strangers can't take all, and accounts stay few."""
 
 from __future__ import annotations
 

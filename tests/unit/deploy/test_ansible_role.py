@@ -1,4 +1,4 @@
-"""What can be said of deploy/ansible without a machine to provision."""
+"""Checks of deploy/ansible that need no machine to provision."""
 
 from __future__ import annotations
 

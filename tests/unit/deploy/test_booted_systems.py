@@ -1,4 +1,4 @@
-"""What `make test-deploy` runs is not run here: it takes an hour. It must be found, though."""
+"""`make test-deploy` finds all tests on booted systems. It takes an hour and does not run here."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from ansible_command_lines import ROOT
 from command_lines import HEDGEROW, UNKNOWN, CommandLine
 
 from gateway.tools import cli
+from gateway.tools.commands.parser import actions
 
 STAND_ALONE = {
     "backups": "gateway.backups.__main__",
@@ -33,9 +34,9 @@ STAND_ALONE = {
 }
 """Modules with arguments of their own, by what starts them: some lie on a Pi by another name."""
 NOT_OURS = ("hedgerow version 0.2.0", "hedgerow interpreted")
-"""What stands between back quotes and is no command: a topic's value, a column of a table."""
+"""Words between back quotes that are no command: a topic's value, a column of a table."""
 TOLD = (".py", ".yml", ".j2", ".toml", ".service", ".js", ".html", ".default")
-"""What speaks of commands between back quotes, beside pages."""
+"""Endings of the files, beside pages, that name commands between back quotes."""
 PLACEHOLDER = re.compile(rf"{UNKNOWN}|[$%{{<\[]|^[A-Z][A-Z0-9_/:.-]*$")
 """A word that is another one when it is typed or run."""
 
@@ -74,7 +75,7 @@ def reader(program: str, is_whole: bool) -> argparse.ArgumentParser:
 
 def loosen(parser: argparse.ArgumentParser, is_whole: bool) -> None:
     """Have a parser look at names, and not at values; nor at what lacks, where it may."""
-    for action in parser._actions:
+    for action in actions(parser):
         if isinstance(action, argparse._SubParsersAction):
             action.required = action.required and is_whole
             for one in {*action.choices.values()}:

@@ -1,4 +1,4 @@
-"""What a Debian package of Hedgerow has beside wheels, and what its scripts do."""
+"""The Debian package of Hedgerow: its version, unit, files and scripts."""
 
 from __future__ import annotations
 

@@ -215,6 +215,23 @@ def test_a_docstring_of_a_class_or_function_begins_with_no_question(
     assert found(measured, house.QUESTIONS) == (expected if is_question else [])
 
 
+@pytest.mark.parametrize("folder", ["tests", "benchmarks", "deploy"])
+def test_of_a_folder_beside_the_packages_the_docstrings_are_measured_not_the_length(
+    folder: str,
+) -> None:
+    written = (
+        '"""What it is about."""\n\n\ndef do():\n    """How it is done."""\n' + "    x = 1\n" * 301
+    )
+
+    measured = measure(**{f"{folder}__a": written})
+
+    assert [(each.measure, each.place) for each in measured.findings] == [
+        (house.QUESTIONS, f"{folder}/a.py:5"),
+        (house.HEADINGS, f"{folder}/a.py:1"),
+    ]
+    assert len(house.passed_limits(measured, {})) == 2
+
+
 @pytest.mark.parametrize(
     ("look", "is_private"),
     [

@@ -147,7 +147,7 @@ def test_the_copy_of_an_interpreter_runs_by_itself_and_is_made_once(installed: I
 
 @pytest.mark.parametrize("left", ["another one", "nothing"])
 def test_an_environment_by_itself_is_started_so_too(installed: Installed, left: str) -> None:
-    """As the Debian package's, or that of whoever has typed `hedgerow join`."""
+    """The Debian package and `hedgerow join` each make such an environment."""
     run = [SCRIPT, "run", installed.release, "--version"]
     started = subprocess.run(run, capture_output=True, text=True, check=True)
     assert started.stdout == "started with --version\n"

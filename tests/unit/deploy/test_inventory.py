@@ -21,7 +21,7 @@ MEMBERS = [
 
 
 def listed(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
-    """What Ansible makes of a fleet whose gateway is asked by this program."""
+    """Run `ansible-inventory --list` over a fleet whose gateway this program asks."""
     (folder / "psk").write_text("operator:00\n")
     file = folder / "fleet.hedgerow.yml"
     options: dict[str, Any] = {"plugin": "hedgerow", "gateway": "10.0.0.1"}

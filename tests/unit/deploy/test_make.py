@@ -1,4 +1,4 @@
-"""What the Makefile runs: each call of the tests is one that can be replayed."""
+"""Each call of the tests in the Makefile can be replayed."""
 
 from __future__ import annotations
 

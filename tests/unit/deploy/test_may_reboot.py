@@ -1,4 +1,4 @@
-"""Whether a Pi that pulls may reboot now (deploy/ansible/roles/gateway/files/may_reboot.py)."""
+"""The decision if a Pi that pulls may reboot now (roles/gateway/files/may_reboot.py)."""
 
 from __future__ import annotations
 

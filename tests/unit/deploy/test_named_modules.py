@@ -1,4 +1,4 @@
-"""What of ours is named in a text is there: modules that are started, names, and paths.
+"""Modules, names and paths of ours that a text names exist.
 
 No import shows what a play, a page or a docstring names.
 """

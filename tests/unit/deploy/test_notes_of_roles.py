@@ -1,4 +1,4 @@
-"""What a role noted of itself is read at its next run, whatever a power cut left of the note."""
+"""A role reads its own note at its next run, whatever a power cut left of the note."""
 
 from __future__ import annotations
 

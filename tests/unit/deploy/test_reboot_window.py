@@ -1,4 +1,4 @@
-"""When a Pi may reboot (deploy/ansible/reboot.yml, pull_timer.yml)."""
+"""The window in which a Pi may reboot (deploy/ansible/reboot.yml, pull_timer.yml)."""
 
 from __future__ import annotations
 

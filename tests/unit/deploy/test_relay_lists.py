@@ -1,4 +1,4 @@
-"""What the relay is told of keys and gateways, whatever these say of themselves."""
+"""The relay's lists of keys and gateways, whatever keys and gateways say of themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a role writes is written on the smallest Debian, and where an inventory names nobody."""
+"""Roles write their files on the smallest Debian, and where an inventory names nobody."""
 
 from __future__ import annotations
 

@@ -20,7 +20,10 @@ LIMIT_S = 30.0
 async def taken(
     sent: Sequence[bytes], host: str = "127.0.0.1", at_a_time: int | None = None
 ) -> list[bytes]:
-    """What comes of what is sent, so much of it at a time; by default all that is there."""
+    """Send datagrams, and return those that the socket gives.
+
+    A batch gives at most `at_a_time` of its datagrams, or all by default.
+    """
     found: list[bytes] = []
     enough = asyncio.Event()
 

@@ -64,7 +64,7 @@ class Site:
         return one, other, sizes
 
     def refused(self, client: Context) -> str:
-        """Why the server takes none of it."""
+        """Return the reason why the server refuses a client."""
         one, other, _ = self.begun(client)
         assert one.state is other.state is SessionState.CLOSED
         assert not other.was_established

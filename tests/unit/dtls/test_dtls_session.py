@@ -7,11 +7,12 @@ import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from cryptography.hazmat.bindings.openssl.binding import Binding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtls.context import ClientContext, ServerContext
-from dtls.errors import MessageTooLargeError, SessionClosedError
+from dtls.context import ClientContext, Context, ServerContext
+from dtls.errors import MessageTooLargeError, OpenSslError, SessionClosedError
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from dtls.session import MTU_BYTES, DtlsSession, SessionState
 
@@ -100,13 +101,20 @@ def test_no_datagram_is_larger_than_the_mtu() -> None:
 )
 def test_a_client_with_one_suite_alone_is_served(suite: str) -> None:
     context = ClientContext(IDENTITY, KEY)
-    context.ssl_context.set_cipher_list(f"{suite}:@SECLEVEL=0".encode())
+    only = f"{suite}:@SECLEVEL=0".encode()
+    assert Binding().lib.SSL_CTX_set_cipher_list(context.ssl_context, only) == 1
     client, server = DtlsSession(context), server_session()
     client.start(NOW)
     roundtrip(client, server)
     client.send(b"hello")
     roundtrip(client, server)
     assert server.received() == [b"hello"]
+
+
+def test_suites_that_openssl_does_not_know_make_no_context() -> None:
+    unused = ClientContext(IDENTITY, KEY).ssl_context
+    with pytest.raises(OpenSslError, match="no cipher match"):
+        Context(unused, ["PSK-OF-NOBODY"], is_server=False)
 
 
 def test_a_wrong_key_gives_no_session_and_no_identity() -> None:

@@ -1,4 +1,4 @@
-"""What mypyc compiles into something else than Python runs: see docs/decisions/0018.
+"""The sources hold none of the forms that mypyc compiles to another meaning (decision 0018).
 
 mypy accepts all of it, and it runs as it should uncompiled. So it is looked for in the sources.
 """

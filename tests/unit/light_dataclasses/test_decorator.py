@@ -117,7 +117,7 @@ CASES: list[tuple[Callable[..., Any], list[dict[str, Any]]]] = [
 
 
 def set_and_delete(one: Any) -> list[object]:
-    """What comes of setting and deleting each field, of a copy."""
+    """Set and delete each field of a copy, and return the outcomes."""
     copied = copy.copy(one)
     return [
         what_comes_of(lambda do=do, name=field.name: do(copied, name))
@@ -130,7 +130,7 @@ TREATMENTS = (dataclasses.asdict, dataclasses.replace, copy.copy, copy.deepcopy,
 
 
 def what_comes_of(do: Callable[[], object]) -> object:
-    """What a call returns, or the kind of error that it raises."""
+    """Return the result of a call, or the type of the error that it raises."""
     try:
         return do()
     except Exception as error:  # any: it is compared

@@ -10,15 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from record_formats.record import (
-    BAD,
-    GOOD,
-    MAX_LATER_BYTES,
-    UNCERTAIN,
-    Record,
-    RecordError,
-    decode,
-)
+from record_formats.record import MAX_LATER_BYTES, Record, RecordError, decode
+from record_formats.value import BAD, GOOD, UNCERTAIN
 
 FIELDS: dict[str, Any] = {"r": 1, "n": "host/load1", "u": "Cel", "v": 1.5, "t": 2.25, "i": 7}
 RECORD = Record("host/load1", "Cel", 1.5, 2.25, 7)

@@ -1,4 +1,4 @@
-"""When registrations expire: at their time, the first one first, however many are put off."""
+"""Registrations expire at their time, the first one first, however many are put off."""
 
 from __future__ import annotations
 

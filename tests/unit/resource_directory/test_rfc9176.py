@@ -32,7 +32,7 @@ FIGURE_8 = (
 
 
 class Peer:
-    """Who asks a directory."""
+    """A client of a directory, under an owner and a base that a test may set."""
 
     def __init__(self) -> None:
         self.registry = Registry()

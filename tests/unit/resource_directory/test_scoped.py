@@ -1,4 +1,4 @@
-"""What is asked of which directories, and how their links are told elsewhere."""
+"""A look-up with a scope asks other directories, and their links get paths that work here."""
 
 from __future__ import annotations
 

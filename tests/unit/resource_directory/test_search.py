@@ -109,7 +109,7 @@ def test_an_endpoint_that_registers_again_meanwhile_is_told_once(
 
 
 class SlicedLookUps(RuleBasedStateMachine):
-    """What stands all the time and stays as it is, is found once; what goes on and off may be."""
+    """A link that stands all the time is found once; a link that comes and goes may be found."""
 
     queries = st.sampled_from(
         [

@@ -41,7 +41,7 @@ class Wires:
     gateways: dict[str, Overlays] = field(default_factory=dict)
     now: float = 0.0
     sent: list[tuple[str, str, bytes]] = field(default_factory=list)
-    """Who said what to whom."""
+    """Messages that were sent: sender, receiver and payload."""
     held: set[tuple[str, str]] = field(default_factory=set)
     """Directions in which what is said waits."""
     _waiting: deque[tuple[str, str, bytes]] = field(default_factory=deque)

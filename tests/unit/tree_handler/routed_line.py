@@ -41,10 +41,13 @@ class Node:
         self._run = Run([], frozenset())
 
     def publish(self, *topics: str, qos: int = 1, retain: bool = False) -> None:
-        rows = [Entry(topic, b"", qos=qos, retain=retain).row() for topic in topics]
-        for run in self.routed.runs(rows):
+        entries = [Entry(topic, b"", qos=qos, retain=retain) for topic in topics]
+        self.publish_all(entries, Flags.LOGGED if qos else Flags.NONE)
+
+    def publish_all(self, entries: Iterable[Entry], flags: int) -> None:
+        for run in self.routed.runs([entry.row() for entry in entries]):
             self._run = run
-            self.do(self.core.publish(run.rows, Flags.LOGGED if qos else Flags.NONE, 0))
+            self.do(self.core.publish(run.rows, flags, 0))
 
     def do(self, actions: Iterable[Any]) -> None:
         for action in actions:
@@ -120,7 +123,7 @@ class Line:
         self._queue.append((source, action.link, action.payload))
 
     def flood(self, frame: bytes, header: Header) -> None:
-        """What gateways say to each other reaches all of them, whatever is lost meanwhile."""
+        """Hand a batch between gateways to all nodes but its origin, over no link."""
         for node in self.nodes:
             if node.id != header.origin:
                 node.do(node.core.take(frame, header))

@@ -1,4 +1,4 @@
-"""When a gateway that is out of reach leaves the fleet's records, and how it comes back."""
+"""A gateway that is out of reach leaves the fleet's records after a timeout, and may come back."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_any_order_of_records_and_absences_leaves_the_same_members(
 def test_whoever_believed_a_notice_at_once_or_later_knows_the_same_members_in_the_end(
     events: list[tuple[bool, str, int, int]], gone: frozenset[str]
 ) -> None:
-    """Who is there has told its record anew, above all that was said of it."""
+    """A gateway that is present has told its record anew, with a version above all notices."""
     outcomes = set()
     for order in itertools.permutations(events):
         for known_gone in (frozenset(), gone):

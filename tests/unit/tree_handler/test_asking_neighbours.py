@@ -1,4 +1,4 @@
-"""What is lacking is asked of one neighbour at a time, and of another where one brings nothing."""
+"""Missing batches are asked of one neighbour at a time, and then of another."""
 
 from __future__ import annotations
 

@@ -7,10 +7,12 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.held_objects import held_objects
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
+from tree_handler.replication.actions import SendSeek
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Sought
 from tree_handler.replication.repairing import RepairSettings
@@ -109,9 +111,10 @@ def test_what_nobody_has_is_lost_when_the_origin_was_asked_or_is_long_gone() -> 
     ):
         gateway = Gateway()
         gateway.take(begins(3, {}), message(3, 1), begins(4, {3: 2}), message(4, 1))
-        gateway.do(gateway.core.repair.handle_timer(1_000.0))
-        (number,) = gateway.core._searches._active
-        answer = Sought(number, missing, frozenset(asked), complete=complete)
+        actions = gateway.core.repair.handle_timer(1_000.0)
+        (seek,) = (action.seek for action in actions if isinstance(action, SendSeek))
+        gateway.do(actions)
+        answer = Sought(seek.number, missing, frozenset(asked), complete=complete)
         gateway.do(gateway.core.repair.receive_sought(1, answer, 1_000.0 + after_s))
         assert gateway.got == [(3, 1)]
         gateway.do(gateway.core.repair.handle_timer(1_005.0 + after_s))
@@ -191,12 +194,13 @@ def test_as_many_earlier_lives_as_may_be_named_are_read() -> None:
 
 
 def test_an_origin_that_names_other_earlier_lives_in_each_life_has_others_wait_for_few() -> None:
-    gateway = Gateway()
+    order = epoch_order.EpochOrder(("gw-1", 1), {})
+    held = list[int]()
     for life in range(10):
         named = range(1 + life * epoch_order.MAX_NAMED, 1 + (life + 1) * epoch_order.MAX_NAMED)
-        frame, _ = begins(1_000_000 + life, dict.fromkeys(named, 5))
-        gateway.do(gateway.core.receive_batch(1, frame))
-    waited_for = gateway.core.repair._order.expected()
+        order.read(*begins(1_000_000 + life, dict.fromkeys(named, 5)))
+        held.append(held_objects(order))
+    waited_for = order.expected()
     assert len(waited_for) == epoch_order.MAX_ENDS
     assert max(waited_for) == ("gw-0", 10 * epoch_order.MAX_NAMED)
-    assert sum(map(len, gateway.core.repair._order._epochs.values())) == epoch_order.MAX_ENDS
+    assert held[-1] < held[2] + epoch_order.MAX_NAMED / 2

@@ -1,4 +1,4 @@
-"""What gateways say they want: the record, when it is told, and whom a topic goes to."""
+"""The interests of gateways: the record, the times at which it is told, and a topic's receivers."""
 
 from __future__ import annotations
 

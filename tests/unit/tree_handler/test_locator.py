@@ -1,4 +1,4 @@
-"""Who is reached over which link: on trees that grow, break and are put together anew."""
+"""Each gateway knows over which link another is reached, on trees that grow, break and rejoin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a message has waited is never counted too high, and hardly too low."""
+"""The waiting time of a message is never counted too high, and hardly too low."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ A = ("a", 1)
 
 @dataclass
 class Ways:
-    """How gateways are reached, as a test says."""
+    """A locator whose ways to gateways a test sets."""
 
     there: dict[str, WayThere] = field(default_factory=dict)
 

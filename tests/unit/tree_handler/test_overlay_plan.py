@@ -1,4 +1,4 @@
-"""Which overlays follow from the gateways' records, and who is their root (C5, C6)."""
+"""The plan of overlays by the gateways' records, and the choice of a root (C5, C6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is root of a topic overlay says so itself: no member draws its messages in another's name."""
+"""A root of a topic overlay says so itself: no member draws messages in another's name."""
 
 from __future__ import annotations
 

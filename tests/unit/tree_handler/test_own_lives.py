@@ -32,7 +32,7 @@ def message(epoch: int, number: int, count: int = 1) -> Frame:
 
 
 def begins(epoch: int, earlier: dict[int, int]) -> Frame:
-    """What an origin says first in a life: where its earlier ones ended."""
+    """Return the first batch of a life, which states the ends of the earlier lives."""
     row = epoch_order.statement(
         OWN, epoch, {(OWN, one): Intervals([(1, last)]) for one, last in earlier.items()}
     ).row()

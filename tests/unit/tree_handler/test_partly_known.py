@@ -124,7 +124,10 @@ def test_a_batch_whose_last_number_alone_is_known_is_no_duplicate(
 
 
 def behind_a_known_beginning(*, held: bool) -> Gateway:
-    """What a batch begins with was given up before it came; what is behind it, had come."""
+    """Return a gateway that gave 4 to 6 up before it got 5 to 9.
+
+    It got 10 and 11 before them if they are held.
+    """
     gateway = Gateway()
     gateway.take(made(1, 3))
     gateway.pass_over(4, 6, is_lost=True)

@@ -1,4 +1,4 @@
-"""What a member says of itself is a name, a place or an address, to all who read it."""
+"""A member's name, place and address count as such to all readers, or to none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often a source may do something: the limit at its exact value, and who is forgotten first."""
+"""The rate limit of a source at its exact value, and the order in which sources are forgotten."""
 
 from __future__ import annotations
 

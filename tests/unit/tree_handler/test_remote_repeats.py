@@ -1,4 +1,4 @@
-"""What is lost on its way is asked again, executed once and answered alike (row A6)."""
+"""A request that is lost on its way is asked again, executed once and answered alike (row A6)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEADLINE_S = 5.0
 
 
 class Ways:
-    """How gw-b is reached from gw-a."""
+    """A locator of gw-a with one way, which leads to gw-b."""
 
     def __init__(self) -> None:
         self.way: WayThere | None = WayThere(1, 1)

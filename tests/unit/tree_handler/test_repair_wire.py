@@ -1,4 +1,4 @@
-"""What neighbours tell each other to repair, on the wire: there is nothing that can't be."""
+"""Messages of repair on the wire: the largest values are read, and impossible ones are refused."""
 
 from __future__ import annotations
 

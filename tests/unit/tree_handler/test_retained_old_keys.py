@@ -1,4 +1,4 @@
-"""What proves a retained message is asked for anew before nobody can check it any more.
+"""Proofs of retained messages are asked for anew before their keys are forgotten.
 
 Goal: whatever keys an origin has had, a newcomer anywhere gets what that origin still stands for.
 A line of gateways compares what it retains; the origin is at one end, newcomers join at the other.

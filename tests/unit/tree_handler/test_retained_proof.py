@@ -64,7 +64,7 @@ def rows_of(drawn: list[tuple[str, int, bool, bytes, dict[int, Any]]]) -> list[R
 
 
 def told_of(entry: Entry, number: int) -> Retained:
-    """What a gateway tells of a message that a batch brought it."""
+    """Return the form in which a gateway tells of a message that a batch brought."""
     us, logical = entry.properties[VERSION]
     version = RetainedVersion(us, logical, *STREAM)
     shown = {i: value for i, value in entry.properties.items() if i != VERSION}
@@ -79,7 +79,7 @@ def had_of(told: Retained) -> Signed:
 
 
 def arrived(rows: list[Row]) -> list[tuple[int, Entry]]:
-    """What a gateway reads of a batch that the origin made of these."""
+    """Return the numbered messages of a batch that the origin made of these rows."""
     proven = proofs().prove_rows(rows, STREAM, 5)
     frame = batch.make(*STREAM, 5, proven, flags=Flags.LOGGED, origin_time_us=1)[0]
     return list(enumerate(batch.decode(frame, batch.check(frame)), 5))

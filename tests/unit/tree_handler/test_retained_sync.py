@@ -587,7 +587,7 @@ def proofs(gateway_id: str, ring: ModelRing | None = None) -> RetainedProofs:
 
 
 def signed(topic: str, version: RetainedVersion, payload: bytes) -> bytes:
-    """What proves a message that `Store.put` puts there."""
+    """Return the proof of a message that `Store.put` puts there."""
     dead_s = None if payload else 0.0
     told = Retained(topic, version, version.logical + 1, 1, payload, {}, None, dead_s)
     (proven,) = proofs(version.origin).prove([told])
@@ -615,7 +615,7 @@ def test_what_is_proven_is_alike_everywhere_in_the_end(
 
 @pytest.mark.parametrize("payload", [b"", b"open"])
 def test_what_nobody_wrote_is_not_taken_of_a_stolen_gateway(payload: bytes) -> None:
-    pair = Pair((proofs("a"), None))
+    pair = Pair((proofs("a"), _Forging("x")))  # it hands on whatever it has
     a, thief = pair.stores
     true, later = RetainedVersion(1, 0, "c", 1), RetainedVersion(9, 0, "c", 1)
     a.put("door", true, b"shut", proof=signed("door", true, b"shut"))
@@ -626,7 +626,6 @@ def test_what_nobody_wrote_is_not_taken_of_a_stolen_gateway(payload: bytes) -> N
         ("door/4", OWN),
     ):
         thief.put(topic, later, payload, proof=proof)
-    pair.sides[1]._proofs = _Forging("x")  # it hands on whatever it has
     pair.up()
     pair.run()
     assert a.versions.state() == {"door": true}

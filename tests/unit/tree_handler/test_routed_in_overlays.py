@@ -1,4 +1,4 @@
-"""Which messages of routed mode go over an overlay, and how they go on (C5)."""
+"""Messages of routed mode that go over an overlay, and their way on (C5)."""
 
 from __future__ import annotations
 

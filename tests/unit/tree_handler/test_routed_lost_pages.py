@@ -20,7 +20,7 @@ WANTED = Interest("gw-1", 1, 2, frozenset({"t/#"}))
 
 
 def is_record(header: Header) -> bool:
-    """Whether it is the batch in which the origin has the record of another gateway."""
+    """Return whether a batch is the one in which the origin has the record of another gateway."""
     return header.control and header.first > 1
 
 

@@ -91,10 +91,7 @@ class SlowLine(Line):
 
 
 def publish(node: Node, topic: str) -> None:
-    rows = [Entry(topic, bytes(MESSAGE_BYTES), qos=1).row()]
-    for run in node.routed.runs(rows):
-        node._run = run
-        node.do(node.core.publish(run.rows, Flags.LOGGED, 0))
+    node.publish_all([Entry(topic, bytes(MESSAGE_BYTES), qos=1)], Flags.LOGGED)
 
 
 @pytest.mark.parametrize("slow", [(0, 1), (1, 2)], ids=["at the origin", "on the way"])

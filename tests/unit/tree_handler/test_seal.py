@@ -46,7 +46,7 @@ SEALED = sealed("gw-a")
 
 
 def with_crc(frame: bytes) -> bytes:
-    """As its frame says, so that nothing but the seal can be wrong."""
+    """Return the frame with its right CRC, so that nothing but the seal can be wrong."""
     crc = zlib.crc32(frame[FRAME.size :], zlib.crc32(frame[3:4]))
     return frame[:8] + struct.pack(">I", crc) + frame[FRAME.size :]
 

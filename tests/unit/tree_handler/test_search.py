@@ -397,7 +397,7 @@ def test_no_bytes_raise_anything_but_a_protocol_error(data: bytes) -> None:
 
 
 def told_on(seek: Seek, *answers: Sought, own: str = "gw") -> Sought:
-    """What a gateway tells the seeker, on the wire, when all behind it have answered."""
+    """Return the answer that the seeker gets when all gateways behind this one have answered."""
     searches = Searches(own, 1, lambda _: Intervals(), 10.0)
     for link in range(1 + len(answers)):
         searches.link_up(link, 0.0)
@@ -435,7 +435,7 @@ def test_denials_of_what_nobody_sought_harm_no_link_of_who_passes_them_on() -> N
 
 
 def test_an_answer_is_within_the_bytes_that_its_receiver_takes() -> None:
-    """As long as names can be, with as many denials as there can be."""
+    """The names are as long as they can be, and there are as many denials as there can be."""
     names = [f"{number:0255d}" for number in range(1_000)]
     far = Intervals((number, number) for number in range(MAX_NUMBER - 16_000, MAX_NUMBER, 2))
     wanted = {(name, 1): Intervals([(1, 1)]) for name in names[1:]} | {(names[0], 1): far}

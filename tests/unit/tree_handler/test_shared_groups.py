@@ -1,4 +1,4 @@
-"""Which gateway's members of a shared subscription get a message."""
+"""The choice of the gateway whose members of a shared subscription get a message."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def claims(gateway_id: str, presence: int = ONLINE, version: int = 1, **options:
 
 
 def groups(*records: Claims, reached: str = "", near: str = "", **options: Any) -> FleetGroups:
-    """What gateway ``a`` knows; those it reaches and those that are nearer, a letter each."""
+    """Return the knowledge of gateway ``a`` after these records.
+
+    Each letter of `reached` and of `near` is a gateway within reach, or one that is nearer.
+    """
     found = FleetGroups("a", lambda other: 0 if other in near else 1, **options)
     for record in records:
         found.update(record)

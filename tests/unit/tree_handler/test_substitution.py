@@ -1,4 +1,4 @@
-"""Whom a gateway dials in place of neighbours that are gone, when, and when it is left again."""
+"""Substitutes that a gateway dials for lost neighbours, and the times when it leaves them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is suspect: out of reach, asked, without an answer; and how it comes back."""
+"""A gateway is suspect if it is out of reach and does not answer, and clears itself later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a neighbour is left alone that answers late, without an end, or with what is refused."""
+"""A neighbour whose answers come late, bring nothing or are refused is left alone for a while."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def made(rows: Sequence[batch.Row]) -> tuple[bytes, batch.Header]:
 
 
 def elements(value: object) -> int:
-    """How many elements lists and maps have, and as many as there are of those."""
+    """Return the number of elements of a value, where each list and each map counts as one more."""
     if isinstance(value, dict):
         return 1 + 2 * len(value) + sum(map(elements, value.values()))
     if isinstance(value, list | tuple):

@@ -1,5 +1,7 @@
-"""What neighbours can send of what is lacking: found whatever came between, and at no cost when
-nothing is lacking, however many lives are known."""
+"""Missing batches that neighbours can send are all found.
+
+Where nothing is missing the search costs nothing, however many lives are known.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ doings = st.lists(
 
 
 class LookedAt(Mapping[Epoch, Intervals]):
-    """What is here, and how often anything of it was looked for."""
+    """The numbers that the log has, with a count of look-ups."""
 
     def __init__(self, have: dict[Epoch, Intervals]) -> None:
         self._have = have
@@ -94,15 +96,16 @@ def test_all_that_a_neighbour_can_send_of_what_is_lacking_is_found(
 
 
 def test_a_stream_whose_refusals_are_forgotten_for_want_of_room_is_asked_for_again() -> None:
-    neighbours = AntiEntropy({}, lambda _: True, 5.0)
-    neighbours.link_up(LINK)
+    state = ToldNeighbour({}, False)
     most = told_neighbour.MAX_FALSE_STREAMS
     told = {("a", epoch): Intervals([(1, 3)]) for epoch in range(1, most + 2)}
-    neighbours.told(LINK, Summary(told))
-    for stream in told:
-        neighbours.refused(LINK, batch.passed(stream, 1, 3)[1])
-        assert len(dict(neighbours._neighbours[LINK].askable())) >= most - stream[1]
-    assert list(dict(neighbours._neighbours[LINK].askable())) == [("a", 1)]
+    for stream, numbers in told.items():
+        assert state.told(stream, numbers)
+        state.may_have(stream)
+    for stream, numbers in told.items():
+        state.is_false(stream, numbers)
+        assert len(dict(state.askable())) >= most - stream[1]
+    assert list(dict(state.askable())) == [("a", 1)]
 
 
 def test_what_is_the_same_here_is_looked_at_once_and_not_each_time() -> None:

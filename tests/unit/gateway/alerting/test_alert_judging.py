@@ -1,4 +1,4 @@
-"""Which of what a gateway sees is wrong, well, or neither."""
+"""The rules of alerts judge each finding of a gateway as wrong, well, or neither."""
 
 from __future__ import annotations
 
@@ -175,14 +175,14 @@ def test_a_disk_that_wears_is_told_of_after_the_window() -> None:
 
 def test_who_is_cut_off_is_so_until_it_has_a_link_though_it_has_forgotten_the_others() -> None:
     alone = replace(WELL, links=0, sites={"gw-a": "campus/north"})
-    held = [(rules.NO_LINK, "gw-a", "")]
-    assert [one.subject for one in GatewayJudge().look(alone, 1000.0, held).wrong] == held
+    held = {(rules.NO_LINK, "gw-a", ""): None}
+    assert [one.subject for one in GatewayJudge().look(alone, 1000.0, held).wrong] == list(held)
     assert GatewayJudge().look(alone, 1000.0).wrong == [], "it has never known another one"
     assert GatewayJudge().look(replace(alone, links=1), 1000.0, held).wrong == []
 
 
 def test_who_tells_of_a_lost_gateway_does_so_until_it_is_back() -> None:
-    held = [(rules.GATEWAY_AWAY, "gw-z", ""), (rules.GATEWAY_AWAY, "gw-b", "")]
+    held = dict.fromkeys([(rules.GATEWAY_AWAY, "gw-z", ""), (rules.GATEWAY_AWAY, "gw-b", "")])
 
     def told(**seen: Any) -> list[str]:
         wrong = GatewayJudge().look(replace(WELL, **seen), 1000.0, held).wrong

@@ -1,4 +1,4 @@
-"""What is wrong with ``[alerts]`` is named with its field."""
+"""A mistake in ``[alerts]`` is named with its field."""
 
 from __future__ import annotations
 

@@ -128,6 +128,58 @@ def test_routes_say_what_goes_where() -> None:
     assert gateway.taken == [("mail", "raised", rules.DISK_READ_ONLY)]
 
 
+COUNTING = {
+    "dropped": (rules.MESSAGES_DROPPED, "{} messages to clients were dropped"),
+    "lost": (rules.MESSAGES_LOST, "its log lost {} messages to damage of the disk"),
+    "failed_logins": (rules.REFUSED_LOGINS, "{} log-ins were refused"),
+    "elections": (rules.ROOT_FLAPPING, "it became root {} times"),
+}
+
+
+def said(gateway: OneGateway, rule: str) -> list[tuple[str, str, float | None]]:
+    """Return what the first way out is still to take of a rule: change, message and value."""
+    waiting = gateway.alerts.state.ways["mail"].waiting
+    records = [one.record for one in waiting if one.record.rule == rule]
+    return [(one.change, one.message, one.value) for one in records]
+
+
+@pytest.mark.parametrize("what", COUNTING)
+def test_the_end_of_an_alert_that_counts_says_how_much_came_in_all(what: str) -> None:
+    rule, says = COUNTING[what]
+    gateway = OneGateway()
+    total = 0
+    for fresh in (30, *[4] * 40, *[1] * 10):  # at the end it is few, and not wrong by itself
+        total += fresh
+        gateway.look(well(**{what: total}))
+    for _ in range(2 * 3_600 // 10):
+        gateway.look(well(**{what: total}))
+    first, last = said(gateway, rule)
+    within = "10 minutes" if what == "elections" else "5 minutes"
+    assert first == ("raised", f"{says.format(30)} in {within}", 30)
+    assert last == ("cleared", f"{says.format(total)} in all", total)
+
+
+@pytest.mark.parametrize("what", COUNTING)
+def test_a_restart_counts_on_from_what_was_kept(what: str) -> None:
+    _, says = COUNTING[what]
+    gateway = OneGateway()
+    gateway.look(well(**{what: 30}))
+    kept = [gateway.look(well(**{what: 31 + number})) for number in range(7)]
+    assert kept == [False] * 5 + [True, False], "each minute"
+    gateway.start()  # killed: what was not kept is forgotten, and the numbers begin anew
+    gateway.look(well(**{what: 5}))
+    (one,) = gateway.alerts.document()["alerts"]
+    assert one["message"] == f"{says.format(36 + 5)} in all"
+
+
+def test_what_is_counted_after_the_last_minute_is_kept_by_a_stop() -> None:
+    gateway = OneGateway()
+    gateway.look(well(dropped=1))
+    assert not gateway.alerts.has_unkept
+    assert not gateway.look(well(dropped=2))
+    assert gateway.alerts.has_unkept
+
+
 MINUTE = 6
 """Looks of ten seconds."""
 AT_ONCE = AlertRoute(AlertMatcher(), ("ntfy",))
@@ -150,6 +202,16 @@ def test_what_nobody_takes_on_is_told_to_others_and_so_is_its_end() -> None:
     assert wrong_for(gateway, 60 * MINUTE, is_read_only=True) == [], "once"
     assert {way for way, *_ in wrong_for(gateway, 8, is_read_only=False)} == {"mail", "ntfy"}
     assert gateway.alerts.state.sent == {}
+
+
+def test_a_kill_delays_an_escalation_by_a_minute_at_most() -> None:
+    gateway = OneGateway(replace(PLAN, routes=(AT_ONCE, ESCALATED)))
+    wrong_for(gateway, 1, is_read_only=True)
+    for _ in range(4 * MINUTE):
+        gateway.look(well(is_read_only=True))
+    gateway.start()
+    told = wrong_for(gateway, 2 * MINUTE + 2, is_read_only=True)
+    assert ("mail", "raised", rules.DISK_READ_ONLY) in told
 
 
 def test_what_somebody_takes_on_is_told_to_nobody_else_nor_is_its_end() -> None:

@@ -1,4 +1,4 @@
-"""Which archives are whole, newest and outdated, by their names (kept_archives.py)."""
+"""The names of archives tell whole ones, the newest and outdated ones (kept_archives.py)."""
 
 from __future__ import annotations
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gzip
 import os
 import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -58,7 +60,7 @@ class Pi:
             return int(restore.main())
 
     def is_whole(self) -> bool:
-        """Whether the gateway would start, with state of one time."""
+        """Return whether the gateway would start, with state of one time."""
         config = (self.config / "hedgerow.toml").exists()
         return config and (self.state / "boot_epoch").exists()
 
@@ -180,24 +182,21 @@ def test_wherever_the_power_is_cut_both_folders_are_there_and_the_next_call_ends
 ) -> None:
     archive = pi.archive()
     restored = (pi.state / "boot_epoch").read_text()
-    exchange = restore._exchange
     for cut in range(2):
         pi.write("of now")
         pi.unpack(archive)
         left = [cut]
 
-        def exchanged(*folders: Path, left: list[int] = left) -> None:
+        def exchanged(left: list[int] = left) -> None:
             if left[0] == 0:
                 raise KeyboardInterrupt
             left[0] -= 1
-            exchange(*folders)
 
-        monkeypatch.setattr(restore, "_exchange", exchanged)
-        with pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            before_each_exchange(patched, exchanged)
             restore.swap(pi.config, pi.state)
         assert (pi.config / "hedgerow.toml").exists()
         assert (pi.state / "boot_epoch").exists()
-        monkeypatch.setattr(restore, "_exchange", exchange)
         restore.swap(pi.config, pi.state)
         restore.swap(pi.config, pi.state)
         assert (pi.state / "boot_epoch").read_text() == restored
@@ -268,6 +267,18 @@ def test_wherever_a_step_is_cut_off_the_next_run_ends_with_one_or_the_other_whol
     assert archive.exists()
 
 
+def before_each_exchange(patched: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Act before each renameat2(2) of the C library."""
+    real = ctypes.CDLL(None, use_errno=True)
+
+    def renameat2(*arguments: Any) -> int:
+        act()
+        done: int = real.renameat2(*arguments)
+        return done
+
+    patched.setattr(restore.ctypes, "CDLL", lambda *_, **__: SimpleNamespace(renameat2=renameat2))
+
+
 def cut_off(patched: pytest.MonkeyPatch, after: int) -> None:
     """Have the power go at one of the calls that change something."""
     left = [after]
@@ -293,7 +304,7 @@ def cut_off(patched: pytest.MonkeyPatch, after: int) -> None:
         remove(folder)
 
     remove = shutil.rmtree
-    patched.setattr(restore, "_exchange", counted(restore._exchange))
+    before_each_exchange(patched, counted(lambda: None))
     patched.setattr(restore.shutil, "rmtree", half_removed)
     patched.setattr(restore.Path, "unlink", counted(Path.unlink))
 

@@ -15,7 +15,6 @@ from gateway.backups import notes, trials
 from gateway.backups.standing import BackupFiles, BackupStanding, standing
 from gateway.backups.trials import BackupTrial
 from gateway.process.fleet_status import own_status
-from gateway.process.status import text
 from gateway.process.status.doctor import Examined, Weight, findings
 from record_formats.status_record import StatusRecord, decode
 
@@ -101,14 +100,10 @@ def test_a_trial_reads_as_it_was_left_and_anything_else_is_none() -> None:
         assert trials.parsed(json.loads(json.dumps(bad))) is None
 
 
-def test_the_record_the_status_and_the_doctor_tell_it() -> None:
+def test_the_record_and_the_doctor_tell_it() -> None:
     why = "no good backup for 4 days"
     record = StatusRecord(interval_s=1, backup="overdue", backup_why=why, backup_age_s=4 * DAY_S)
     assert decode(record.encode()) == record
-    told = text._backup({"state": "overdue", "why": why, "age_s": 4 * DAY_S})
-    assert told == ["backup: OVERDUE, the last good one 96 hours old; no good backup for 4 days"]
-    assert text._backup({"state": "off", "why": "", "age_s": None}) == []
-    assert text._backup({}) == []
     (found,) = findings(Examined(backup=BackupStanding("overdue", why, None)))
     assert (found.weight, found.about) == (Weight.WRONG, "backup")
     (found,) = findings(Examined(backup=BackupStanding("trial failed", "cut", 1.0)))

@@ -1,4 +1,4 @@
-"""What the roles copy to a Pi of `gateway/backups` runs there without the rest of the project."""
+"""The part of `gateway/backups` that roles copy to a Pi runs there without the rest."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import fcntl
 import os
 import subprocess
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from gateway.backups.places import FolderPlace, PlaceKeys
 from gateway.backups.timed import BackupSettings, TimedBackup
 
 pytestmark = pytest.mark.peer("age", "age")
+OTHER_DISK = Path("/dev/shm")
+"""Another file system than that of the gateway's state: a place on the same one is refused."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -64,13 +67,19 @@ def identity(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bed(tmp_path: Path, identity: Path, monkeypatch: pytest.MonkeyPatch) -> Bed:
-    config, state, place = (tmp_path / name for name in ("config", "state", "place"))
-    for folder in (config, state, place, tmp_path / "notes"):
+def bed(tmp_path: Path, identity: Path) -> Iterator[Bed]:
+    config, state = tmp_path / "config", tmp_path / "state"
+    for folder in (config, state, tmp_path / "notes"):
         folder.mkdir()
+    with tempfile.TemporaryDirectory(dir=OTHER_DISK) as place:
+        yield bed_at(Path(place), tmp_path, identity)
+
+
+def bed_at(place: Path, tmp_path: Path, identity: Path) -> Bed:
+    """A bed whose backups go to a folder."""
+    config, state = tmp_path / "config", tmp_path / "state"
     (config / "hedgerow.toml").write_text(f'[gateway]\nid = "gw-south"\nstate_dir = "{state}"\n')
     (state / "log").write_bytes(os.urandom(300_000))
-    monkeypatch.setattr(timed, "_refuse_same_disk", lambda *_: None)
     recipient = subprocess.check_output(["age-keygen", "-y", str(identity)], text=True).strip()
     settings = BackupSettings(
         to=str(place),
@@ -206,12 +215,11 @@ def test_a_key_that_may_only_add_makes_good_ones_and_says_what_stays(
     assert bed.noted()["failure"] is None
 
 
-def test_a_folder_on_the_gateways_own_disk_is_no_place(bed: Bed) -> None:
+def test_a_folder_on_the_gateways_own_disk_is_no_place(bed: Bed, identity: Path) -> None:
+    (own := bed.folder / "place").mkdir()
     with pytest.raises(BackupError, match="a card that dies takes both"):
-        _same_disk(bed.place, bed.settings.state)
-
-
-_same_disk = timed._refuse_same_disk
+        bed_at(own, bed.folder, identity).make(1_795_829_400.0)
+    assert list(own.iterdir()) == []
 
 
 @pytest.mark.parametrize(

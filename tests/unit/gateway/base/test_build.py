@@ -1,4 +1,4 @@
-"""Which build runs is told by the file that a hot module was loaded from."""
+"""The build that runs is told by the file from which a hot module was loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which event loop a process gets."""
+"""The event loop of a process: uvloop where it is installed, asyncio, or the one asked for."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ import pytest
 
 from gateway.base import exit_codes
 from gateway.tools import cli
+from gateway.tools.commands.parser import subcommands
 
 PROJECT = Path(__file__).parents[4]
 OWNER = PROJECT / "gateway" / "base/exit_codes.py"
@@ -34,7 +35,7 @@ COMMANDS = (
     PROJECT / "gateway" / "tools/cli.py",
     PROJECT / "cloud_ingest" / "job" / "java.py",
 )
-"""Where functions return what a process ends with."""
+"""Files whose functions return the exit code of a process."""
 
 
 def parsers(
@@ -42,10 +43,8 @@ def parsers(
 ) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
     """Every command, and every command of a command."""
     yield name, parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for word, below in action.choices.items():
-                yield from parsers(below, (*name, word))
+    for word, below in subcommands(parser).items():
+        yield from parsers(below, (*name, word))
 
 
 EVERY = list(parsers(cli.command_line()))

@@ -1,4 +1,4 @@
-"""How long clients wait for acknowledgements is measured while somebody asks, and else not."""
+"""The delay of acknowledgements is measured only while somebody asks for it."""
 
 from __future__ import annotations
 

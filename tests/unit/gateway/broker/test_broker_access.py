@@ -21,7 +21,8 @@ from gateway.trust.policy.policy import Policy
 from tree_handler.batch import Entry
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-PASSWORDS = Passwords({name: CHEAP.hash(name) for name in ("alice", "bob", "#", "a/b")})
+HASHES = {name: CHEAP.hash(name) for name in ("alice", "bob", "#", "a/b")}
+PASSWORDS = Passwords(HASHES)
 REFUSED = ReasonCode.NOT_AUTHORIZED
 KEPT: dict[str, Any] = {"clean_start": False, "properties": {17: 100}}
 
@@ -377,7 +378,7 @@ async def test_a_user_that_is_revoked_is_disconnected_and_its_will_dropped(
     alice = await bench.connect("a", **who("alice"), will=will("w"))
     bob = await bench.connect("b", **who("bob"))
     hashes = {name: CHEAP.hash(password) for name, password in now.items()}
-    revise(bench, passwords=Passwords({"bob": PASSWORDS._hashes["bob"], **hashes}))
+    revise(bench, passwords=Passwords({"bob": HASHES["bob"], **hashes}))
     farewell = await alice.next()
     assert isinstance(farewell, Disconnect)
     assert farewell.reason == REFUSED

@@ -1,4 +1,4 @@
-"""What waits for a client, against a simple list: order, room, and what the log no longer has."""
+"""A client's backlog against a simple list: order, room, and messages that the log has dropped."""
 
 from __future__ import annotations
 

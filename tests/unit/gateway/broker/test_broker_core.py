@@ -628,7 +628,7 @@ async def test_connections_over_the_limit_are_closed_and_counted(make: Make) -> 
 async def test_who_publishes_what_there_are_too_few_bytes_to_retain_is_told(
     make: Make, whose: str
 ) -> None:
-    """Whatever is left: what a message costs beside its packet is counted too."""
+    """The limit counts the cost of a message beside its packet as well."""
     limits = Limits(**{f"retained_bytes_per_{whose}": 1_000})
     bench = await make(limits=limits)
     peer = await bench.connect("a")

@@ -1,4 +1,4 @@
-"""Who has had what the log has lost, or what comes back to it."""
+"""Sessions and the messages that the log has lost: those they have had, and those still due."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ TOPICS = ["a", "b", "b/" + 200 * "c"]
 
 @st.composite
 def reads(draw: st.DrawFn) -> tuple[int, int, int | None, int]:
-    """Of which client, and what: kind, topic or none, packet identifier.
+    """Draw a packet: client, kind, topic or none, and packet identifier.
 
     An answer to what a client was sent, or will be, depends on the turn: of the wrong kind it ends
     the client, before that it is none.

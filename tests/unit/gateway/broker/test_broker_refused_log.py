@@ -1,4 +1,4 @@
-"""What clients are told when the log takes what they published, late or not at all."""
+"""Answers to clients when the log takes their messages late or not at all."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ async def test_qos_0_goes_on_when_it_was_to_be_retained_too() -> None:
 async def test_a_message_that_comes_again_is_answered_as_its_first_coming(
     error: LogError | None,
 ) -> None:
-    """What it comes with may fare otherwise: nothing of it is in there."""
+    """The PUBLISH that comes beside it may fare otherwise: it is in another batch of the log."""
     world, writer, reader = await held()
     world.send(writer, publish(V5, "t", 2, 7))
     await world.turn()
@@ -200,7 +200,7 @@ def frame(first: int) -> tuple[bytes, batch.Header]:
 async def test_who_waits_while_a_sync_fails_is_refused_too(
     log: MessageLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the disk did not take may have been theirs; the kernel tells it once only."""
+    """The failed sync may have dropped their bytes, and the kernel tells of a failure only once."""
     told: list[tuple[str, OSError | None]] = []
     commit = GroupCommit(log, sync=True)
 

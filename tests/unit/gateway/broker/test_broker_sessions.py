@@ -246,7 +246,7 @@ def test_every_message_arrives_in_order_whatever_happens_to_the_connection(
     one = session(limits)
     arrived: list[int] = []
     pending: dict[int, int] = {}
-    """What the client has to answer, by identifier: QoS, or 0 for a PUBREL."""
+    """Packet identifiers that the client has to answer, with their QoS, or 0 for a PUBREL."""
 
     def receive(packets: list[bytes]) -> None:
         for packet in packets:

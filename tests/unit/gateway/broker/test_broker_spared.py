@@ -1,4 +1,4 @@
-"""What waits for sessions is put by before the log lets it go, within each user's share."""
+"""Messages that wait for sessions are spilled before the log drops them, within each quota."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted: every packet and byte once, whatever its kind, without looking at each."""
+"""Traffic is counted: every packet and byte once, of any kind, without a look at each."""
 
 from __future__ import annotations
 

@@ -437,7 +437,7 @@ def upgrade() -> bytes:
 
 
 def feed(parts: list[bytes]) -> bytes:
-    """What a websocket answers to bytes in these reads."""
+    """Return the bytes that a websocket answers when it reads these parts."""
 
     async def fed() -> bytes:
         core = DataPlane(hooks(commit=lambda *_: None))
@@ -466,7 +466,7 @@ FRAMED = upgrade() + b"".join(
 
 
 def payload_of(written: bytes) -> bytes:
-    """What binary frames of a server hold, after its response."""
+    """Return the payload of a server's binary frames, which follow its HTTP response."""
     _, _, data = written.partition(b"\r\n\r\n")
     found = b""
     while data[:1] == b"\x82":

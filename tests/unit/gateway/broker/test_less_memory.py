@@ -104,7 +104,7 @@ async def test_what_is_left_out_can_be_deleted_and_is_not_lost_by_what_is_refuse
 async def test_what_was_retained_when_it_stopped_is_there_after_a_start_with_as_little(
     tmp_path: Path,
 ) -> None:
-    """What is left out does not take the room of what is written anew, or new."""
+    """A message that is left out takes no room from messages that are new or written anew."""
     async with gateways(tmp_path) as make:
         one = await make("gw", 1)
         await filled(one)

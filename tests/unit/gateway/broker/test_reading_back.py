@@ -1,4 +1,4 @@
-"""What waits in the log is read from it, or stays where it is while that fails."""
+"""Messages that wait in the log are read from it, and stay in place while a read fails."""
 
 from __future__ import annotations
 

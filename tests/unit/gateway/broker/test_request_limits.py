@@ -1,4 +1,4 @@
-"""What a packet may ask for at once, before anything of it is looked at (sections 3.8 and 3.10)."""
+"""Limits of a packet's filters, levels and bytes, checked before all else (sections 3.8, 3.10)."""
 
 from __future__ import annotations
 

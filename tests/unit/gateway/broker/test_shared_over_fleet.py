@@ -45,7 +45,7 @@ EXPIRY = 2
 
 
 class View:
-    """What gateway ``a`` knows of a fleet, and what it handed on."""
+    """The view that gateway ``a`` has of a fleet, and the messages that it handed on."""
 
     def __init__(self) -> None:
         self.own = OwnClaims("a", 1)
@@ -56,7 +56,7 @@ class View:
         self.is_settled = True
         self.handed_on: list[tuple[Entry, SharedGroup]] = []
         self.left: list[tuple[bytes, int]] = []
-        """What members left to others, each with how often it was handed on."""
+        """Payloads that members left to others, each with the number of times it was handed on."""
 
     def has_room_for(self, group: SharedGroup) -> bool:
         return self.own.has_room_for(group)

@@ -1,4 +1,4 @@
-"""Who is there of a shared subscription, as its gateway looks when it accepts a message."""
+"""The presence of a shared subscription's members when their gateway accepts a message."""
 
 from __future__ import annotations
 

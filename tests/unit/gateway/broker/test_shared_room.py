@@ -24,7 +24,7 @@ NOW_US = time.time_ns() // 1000
 
 
 class Store:
-    """What one gateway retains, with room for `ROOM` messages and as many deletions.
+    """The retained messages of one gateway, with room for `ROOM` of them and as many deletions.
 
     Args:
         of_one: how many of them may be by way of one gateway.

@@ -6,7 +6,7 @@ retained messages and cached routes, and compare after every step.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import islice, product
 
 import pytest
 from hypothesis import given, settings
@@ -97,6 +97,58 @@ def test_an_index_finds_the_topics_that_the_standard_matches(
     assert index.matching(topic_filter) == {
         name for name in names if standard_matches(topic_filter, name)
     }
+
+
+@given(filters(), st.sets(topics), st.integers(1, 5))
+def test_who_walks_finds_the_same_topics_or_as_many_as_it_wants(
+    topic_filter: str, names: set[str], most: int
+) -> None:
+    index: TopicIndex[str] = TopicIndex()
+    for name in names:
+        index.add(name, name.split("/"))
+    matching = index.matching(topic_filter)
+    every = [name for name in index.walk(topic_filter, len(names) + 1) if name is not None]
+    assert sorted(every) == sorted(matching)
+    some = [name for name in index.walk(topic_filter, most) if name is not None]
+    assert len(some) == len(set(some)) == min(most, len(matching)) and matching.issuperset(some)
+
+
+@given(filters(), st.sets(topics), st.sets(topics), st.sets(topics), st.integers(0, 5))
+def test_a_topic_that_stays_while_somebody_walks_comes_once(
+    topic_filter: str, names: set[str], going: set[str], coming: set[str], after: int
+) -> None:
+    index: TopicIndex[str] = TopicIndex()
+    for name in names:
+        index.add(name, name.split("/"))
+    walk = index.walk(topic_filter, len(names) + len(coming) + 1)
+    found = list(islice(walk, after))
+    for name in names & going:
+        index.remove(name, name.split("/"))
+    for name in coming - names:
+        index.add(name, name.split("/"))
+    found += walk
+    told = [name for name in found if name is not None]
+    assert len(told) == len(set(told))
+    stayed = {name for name in names - going if standard_matches(topic_filter, name)}
+    assert stayed.issubset(told) and names.union(coming).issuperset(told)
+
+
+def test_who_walks_goes_through_the_topics_of_one_level_alone() -> None:
+    index: TopicIndex[str] = TopicIndex()
+    for number in range(1_000):
+        name = f"floor{number % 10}/room{number % 100}/device{number}"
+        index.add(name, name.split("/"))
+    for topic_filter, most, looked_at in (
+        ("#", 20, 20),
+        ("+/+/+", 20, 20),
+        ("+/+/+/#", 20, 20),
+        ("floor1/#", 20, 20),
+        ("+/room7/+", 20, 10),
+        ("floor1/+/device12", 20, 1),
+        ("floor1/room1/+/#", 20, 10),
+        ("elsewhere/#", 20, 0),
+    ):
+        assert len(list(index.walk(topic_filter, most))) == looked_at, topic_filter
 
 
 @settings(max_examples=200, deadline=None)
@@ -243,6 +295,8 @@ class Retained(RuleBasedStateMachine):
             for topic, (message, at_s) in self.model.items()
             if at_s > self.now_s and standard_matches(topic_filter, topic)
         }
+        walked = [one for one in self.retained.walk(topic_filter, self.now_s, 100) if one]
+        assert sorted(walked) == sorted(found)
 
     @invariant()
     def counts_and_memory_follow(self) -> None:

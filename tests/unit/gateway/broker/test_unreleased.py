@@ -1,4 +1,4 @@
-"""Which PUBLISH of QoS 2 is a message that came before, also over a restart."""
+"""A PUBLISH of QoS 2 that comes again is known as the same message, also after a restart."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ async def test_neighbours_of_an_earlier_release_get_what_they_got_before(
 
 
 async def test_a_message_that_comes_says_how_far_its_origins_clock_is(make: Make) -> None:
-    """Where neighbours tell of no clocks, what came before says what it can."""
+    """Neighbours tell of no clocks here, so the first message tells of the origin's clock."""
     a, b = [await make(name, 1.0, additions=Additions.NONE) for name in "ab"]
     await a.link(b)
     reader = b.client("reader", stays=True)
@@ -325,7 +325,7 @@ KNOWN = [("a", 1, 5, 7), ("b", 2, 6, 8)]
 
 
 def kept(folder: Path, change: Callable[[bytes], bytes] = lambda data: data) -> Any:
-    """What is read of a file behind a change of it."""
+    """Save a clock file, change its bytes, and return the content that is read back."""
     file = ClockFile(folder, "b")
     file.save(KNOWN)
     path = folder / FILE_NAME

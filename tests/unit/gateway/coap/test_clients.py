@@ -13,14 +13,17 @@ from aiocoap import error
 from aiocoap.numbers.codes import Code
 from hypothesis import given
 from hypothesis import strategies as st
+from loop_turns import LoopTurns, turns
 from mqtt_peer import Bench
 
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
-from gateway.broker.client_roll import PAGE, ClientRoll
+from gateway.broker.client_roll import CLIENTS_PER_TURN, IDS_PER_TURN, PAGE, ClientRoll
+from gateway.broker.hooks import Client
 from gateway.coap.operations.clients import BUSIEST, PATH, ClientsResource
 from gateway.coap.requester import plain_requester
 from gateway.mqtt import Disconnect, PropertyId, ReasonCode, Version, Will
+from gateway.mqtt.kinds import V5
 from gateway.tools.commands.clients import as_table, as_text, query
 from tests.policies import access_of
 
@@ -60,7 +63,7 @@ async def test_the_list_tells_who_is_there_and_what_waits_for_those_that_are_awa
     await gone(bench, "away")
     for _ in range(3):
         await (await bench.connect("source")).publish("a/1")
-    page = roll.page()
+    page = await roll.page()
     assert (page["count"], page["has_more"]) == (3, False)
     by_id = {one["id"]: one for one in page["clients"]}
     assert list(by_id) == ["away", "here", "source"]
@@ -85,10 +88,62 @@ async def test_pages_together_are_all_clients_each_once(bench: Bench, roll: Clie
     names = sorted(f"c{number}" for number in range(PAGE + 20))
     for name in names:
         await bench.connect(name)
-    first = roll.page()
-    second = roll.page(first["clients"][-1]["id"])
+    first = await roll.page()
+    second = await roll.page(first["clients"][-1]["id"])
     assert (first["has_more"], second["has_more"]) == (True, False)
     assert [one["id"] for one in (*first["clients"], *second["clients"])] == names
+
+
+async def test_no_turn_of_the_loop_tells_more_clients_than_it_may(bench: Bench) -> None:
+    for number in range(PAGE):
+        await bench.connect(f"c{number}")
+    for busiest in (False, True):
+        counted = LoopTurns()
+
+        def wall_clock(counted: LoopTurns = counted) -> float:  # asked once for each that is told
+            counted.note()
+            return NOW_S
+
+        roll = ClientRoll(bench.broker.core, wall_clock)
+        told = await (roll.busiest(PAGE) if busiest else roll.page())
+        assert len(told["clients"]) == PAGE
+        assert max(counted.stop().values()) <= CLIENTS_PER_TURN
+
+
+async def test_who_goes_between_two_turns_is_not_told_and_all_others_are_once(
+    bench: Bench, roll: ClientRoll
+) -> None:
+    names = sorted(f"c{number}" for number in range(PAGE))
+    for name in names:
+        await bench.connect(name)
+    asking = asyncio.create_task(roll.page())
+    await turns(3)
+    assert not asking.done()
+    for gone in (names[0], names[-1]):
+        roll.kick(gone, forget=True)
+    came = await bench.connect("c-new")
+    told = [one["id"] for one in (await asking)["clients"]]
+    assert [one for one in told if one in names[1:-1]] == names[1:-1]
+    assert names[-1] not in told
+    await came.nothing_came()
+
+
+async def test_a_page_whose_clients_have_all_gone_meanwhile_is_the_next_one(
+    bench: Bench, roll: ClientRoll
+) -> None:
+    sessions = bench.broker.core.sessions
+    names = [f"c{number:04}" for number in range(IDS_PER_TURN + PAGE)]
+    for name in names:
+        sessions.restore(sessions.new(Client.away(name, None, None, V5)))
+    asking = asyncio.create_task(roll.page())
+    await turns(2)
+    for name in names[:PAGE]:
+        session = sessions.get(name)
+        assert session is not None
+        sessions.end(session)
+    assert not asking.done()
+    told = await asking
+    assert [one["id"] for one in told["clients"]] == names[PAGE : 2 * PAGE]
 
 
 async def test_the_busiest_stand_first_by_what_passed_since_they_were_sought(
@@ -98,7 +153,7 @@ async def test_the_busiest_stand_first_by_what_passed_since_they_were_sought(
     await bench.connect("silent")
     for _ in range(3):
         await loud.publish("a/1", b"x" * 500)
-    first = roll.busiest(2)
+    first = await roll.busiest(2)
     assert (first["count"], first["connected"]) == (3, 3)
     assert first["clients"][0]["id"] == "loud"
     assert len(first["clients"]) == 2
@@ -106,7 +161,7 @@ async def test_the_busiest_stand_first_by_what_passed_since_they_were_sought(
     assert first["clients"][0]["packets_read"] == 4  # CONNECT and three PUBLISH
     assert first["clients"][0]["packets_sent"] == 4  # CONNACK and three PUBACK
     await other.publish("a/1", b"x")
-    assert [one["id"] for one in roll.busiest(1)["clients"]] == ["other"]
+    assert [one["id"] for one in (await roll.busiest(1))["clients"]] == ["other"]
 
 
 async def test_of_the_busiest_no_more_are_told_than_of_a_page(
@@ -114,7 +169,7 @@ async def test_of_the_busiest_no_more_are_told_than_of_a_page(
 ) -> None:
     for number in range(PAGE + 5):
         await bench.connect(f"c{number}")
-    told = roll.busiest(9999)
+    told = await roll.busiest(9999)
     assert (len(told["clients"]), told["connected"]) == (PAGE, PAGE + 5)
 
 
@@ -209,11 +264,11 @@ class Roll:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def page(self, after: str = "") -> dict[str, Any]:
+    async def page(self, after: str = "") -> dict[str, Any]:
         self.asked.append(after)
         return {"count": 0, "has_more": False, "clients": []}
 
-    def busiest(self, count: int) -> dict[str, Any]:
+    async def busiest(self, count: int) -> dict[str, Any]:
         self.asked.append(str(count))
         return {"count": 0, "connected": 0, "clients": []}
 
@@ -318,7 +373,7 @@ async def test_a_terminal_is_given_no_control_character(bench: Bench, roll: Clie
     await peer.subscribe("a/#")
     one = roll.one("evil\x1b[2J")
     assert one is not None
-    for text in (as_table(roll.page()["clients"]), as_text(one)):
+    for text in (as_table((await roll.page())["clients"]), as_text(one)):
         assert all(line.isprintable() for line in text.splitlines())
         assert r"evil\x1b[2J" in text
         assert r"mal\nlory" in text

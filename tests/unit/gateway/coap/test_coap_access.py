@@ -15,6 +15,7 @@ from gateway.coap.peers import OscoreAddress, session_peer, udp_peer
 from gateway.coap.remote.execution import LocalExecution
 from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.trust.policy.rule import ALLOW, DENY, Rule
+from tests.held_objects import held_objects, held_text
 from tests.policies import access_of, open_access
 from tree_handler.remote.resource import ResourceRequest
 
@@ -153,16 +154,21 @@ def test_what_is_remembered_of_paths_is_bounded_and_another_policy_holds_at_once
     operator, reader = (
         access.principal(PeerIdentity(Proof.PSK, name)) for name in ("operator", "reader")
     )
-    for number in range(DECIDED_MAX + 10):
+    nothing = held_objects(access)
+    for number in range(DECIDED_MAX):
+        assert access.may(operator, "PUT", ["sensors", f"s{number}"]).is_allowed
+    full = held_objects(access)
+    assert full > nothing + DECIDED_MAX
+    for number in range(DECIDED_MAX, 2 * DECIDED_MAX - 10):
         assert access.may(operator, "PUT", ["sensors", f"s{number}"]).is_allowed
     assert access.may(operator, "PUT", ["x" * 10_000]).is_allowed
     for _ in range(2):
         assert not access.may(reader, "PUT", ["sensors", "s1"]).is_allowed
         assert access.may(reader, "GET", ["sensors", "s1"]).is_allowed
-    assert len(access._decided) <= DECIDED_MAX
-    assert all(len("".join(path)) < 1_000 for _, _, path in access._decided)
+    assert held_objects(access) < full + 100
+    assert held_text(access) < 1_000
     access.follow(Policy(PolicyRules()))
-    assert not access._decided
+    assert held_objects(access) < nothing + 10
 
 
 def test_a_device_behind_oscore_is_known_by_its_context() -> None:

@@ -29,7 +29,7 @@ GET = b"\x40\x01\x00\x02\xb5value"
 
 
 class Value(resource.Resource):
-    """Who wrote it last, and what they are."""
+    """A resource that notes the identity and roles of each writer."""
 
     def __init__(self) -> None:
         super().__init__()

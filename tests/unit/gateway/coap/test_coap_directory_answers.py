@@ -82,7 +82,7 @@ class World:
             self.answers.ended(exchange)
 
     def observe_slowly(self, exchange: int, *queries: str) -> Callable[[], None]:
-        """As `gateway.coap.answers` does with what is answered later; returns what ends it."""
+        """Observe as `gateway.coap.answers` does; return the call that ends it."""
         asked = request(GET, "rd-lookup/res", *queries, observe=True)
         later = self.answers.answer(asked, PUMP, 0.0)
         assert later is not None

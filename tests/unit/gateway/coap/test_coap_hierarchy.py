@@ -1,4 +1,4 @@
-"""Who heads what, over CoAP: in two formats, observed, and told to nobody who may not know."""
+"""The hierarchy over CoAP: in two formats, observed, and hidden from peers without the right."""
 
 from __future__ import annotations
 

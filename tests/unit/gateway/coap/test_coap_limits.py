@@ -99,7 +99,7 @@ def test_a_limit_that_is_out_of_range_is_named(given: dict[str, float], where: s
 
 
 def coap_of(folder: Path, text: str) -> CoapSection:
-    """What a configuration says of CoAP."""
+    """Return the CoAP section of a configuration that has this text."""
     (folder / "tree.key").write_text("ab" * 32)
     file = folder / "gateway.toml"
     file.write_text(

@@ -35,7 +35,7 @@ PEER = udp_peer(PeerAddress(("192.0.2.1", 40_000)))
 
 
 class Told:
-    """What observers were told; some of them raise."""
+    """Notifications to observers. Those to some observers raise an error."""
 
     def __init__(self, *bad: int) -> None:
         self.bad = set(bad)

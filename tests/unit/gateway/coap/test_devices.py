@@ -1,4 +1,4 @@
-"""What a device handles itself (A7): methods, child resources, attributes, its own Observe."""
+"""Requests that a device handles itself (A7): methods, child resources, attributes, Observe."""
 
 from __future__ import annotations
 
@@ -141,12 +141,18 @@ class Panel(Sensor):
         return {call.text(): self.shown}
 
 
+LONG_S = 60.5
+"""A time limit that runs out when a test lets it."""
+
+
 class Served:
     """Devices behind a loopback port, and a client of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, timeout_s: float) -> None:
         self.delivered: list[float] = []
-        self.sampler = Sampler(lambda _, record: self.delivered.append(record.value))
+        self.sampler = Sampler(
+            lambda _, record: self.delivered.append(record.value), timeout_s=timeout_s
+        )
         self.site = CountedSite()
         self.sensors = SensorResources(
             self.site, self.sampler, "gw-north", Place("campus", "north")
@@ -182,8 +188,8 @@ class Served:
 
 
 @pytest.fixture
-async def served() -> AsyncIterator[Served]:
-    served = Served()
+async def served(request: pytest.FixtureRequest) -> AsyncIterator[Served]:
+    served = Served(getattr(request, "param", 10.0))
     at_hand = (served.sensors.answers, served.sensors.devices, WellKnownCore(served.site))
     server = CoapServer(
         served.site,
@@ -429,11 +435,11 @@ async def test_calls_of_a_device_wait_for_their_turn_and_not_more_than_few(serve
     assert len(served.machine.calls) == 5
 
 
+@pytest.mark.parametrize("served", [LONG_S], indirect=True)
 async def test_a_handler_that_hangs_is_waited_for_no_longer_and_may_be_done_yet(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit_s = served.sampler._calls._timeout_s = 60.5
-    timers = HeldTimers(monkeypatch, limit_s)
+    timers = HeldTimers(monkeypatch, LONG_S)
     served.machine.hold.clear()
     asked = asyncio.create_task(served.ask(Code.POST, "hall/machine", b"x"))
     await until(lambda: served.machine.calls)

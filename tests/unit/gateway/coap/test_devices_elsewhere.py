@@ -40,7 +40,7 @@ class Blinds:
     """gw-a, which is asked, and gw-b with a motor on pins that are not there."""
 
     def __init__(self, a: FleetGateway, b: FleetGateway, caller: CoapClient) -> None:
-        self.a, self.b, self._client = a, b, caller
+        self.a, self.b, self.client = a, b, caller
 
     @property
     def motor(self) -> Any:
@@ -49,7 +49,7 @@ class Blinds:
 
     async def ask(self, method: str, path: str, payload: bytes = b"") -> Response:
         uri = f"coaps://127.0.0.1:{self.a.process.parts.coap.coaps_port}/{path}"
-        return await self._client.request(method, uri, payload=payload)
+        return await self.client.request(method, uri, payload=payload)
 
     async def state(self, path: str) -> dict[str, object]:
         found: dict[str, object] = json.loads((await self.ask("GET", path)).payload)
@@ -108,7 +108,7 @@ async def test_a_move_is_observed_through_another_gateway_until_it_is_done(blind
     assert (await blinds.ask("iPATCH", BLIND, b'{"pace": 20}')).code == "2.04"
     move = (await blinds.ask("POST", BLIND, b"1000")).location[1:]
     uri = f"coaps://127.0.0.1:{blinds.a.process.parts.coap.coaps_port}/{move}"
-    async for seen in blinds._client.observe(uri):
+    async for seen in blinds.client.observe(uri):
         if json.loads(seen.payload)["done"]:
             break
         blinds.motor._move.target = blinds.motor.at
@@ -139,8 +139,8 @@ async def test_a_post_with_a_name_moves_the_motor_once_whichever_way_it_is_asked
 ) -> None:
     uri = f"coaps://127.0.0.1:{blinds.a.process.parts.coap.coaps_port}/{BLIND}"
     name = b"\0" + b"onemove"
-    first = await blinds._client.request("POST", uri, payload=b"1", request_id=name)
-    again = await blinds._client.request("POST", uri, payload=b"1", request_id=b"\1" + name[1:])
+    first = await blinds.client.request("POST", uri, payload=b"1", request_id=name)
+    again = await blinds.client.request("POST", uri, payload=b"1", request_id=b"\1" + name[1:])
     assert (first.code, first.location) == ("2.01", f"/{BLIND}/moves/1")
     assert again == first
 

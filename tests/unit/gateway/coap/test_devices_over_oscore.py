@@ -1,4 +1,4 @@
-"""What a device handles itself, over OSCORE: child resources, and what is observed with FETCH."""
+"""Requests that a device handles itself, over OSCORE: child resources, and observation by FETCH."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from gateway.sensors.coap_device import CoapDevice, CoapSensor
 from gateway.sensors.mqtt_device import MessageForm
 from gateway.sensors.sensor import Actuator
 from gateway.trust.certificates.expiry import LOOK_S, Expiring, ExpiryWatch
-from record_formats.record import Value
+from record_formats.value import Value
 from tree_handler.batch import Row
 
 

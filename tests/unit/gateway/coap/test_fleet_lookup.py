@@ -90,7 +90,7 @@ class Directories:
         return ResourceResponse(codes.CONTENT, self.links[record.id].encode(), 40)
 
     def answer(self, asked: CoapRequest, *_: object) -> CoapResponse:
-        """What the own directory says."""
+        """Answer a look-up as the own directory would."""
         return CoapResponse(codes.CONTENT, (), repr(asked.values(15)).encode())
 
     async def look_up(self, *parameters: str, kind: str = "res") -> CoapResponse:
@@ -106,7 +106,7 @@ class Directories:
         return await told
 
     async def found(self, *parameters: str) -> dict[str, str]:
-        """What is found, by the gateway and the path where it is."""
+        """Look resources up; return how stale each is, by "gateway path"."""
         answer = await self.look_up(*parameters)
         assert answer.code == codes.CONTENT, answer.payload
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -56,6 +56,7 @@ class Fleet:
         ]
         self.subscribed: dict[str, OnReply] = {}
         self.begun = 0
+        self.subscriptions_that_fail = 0
         self.told: list[tuple[int, CoapResponse, bool]] = []
         self.access = Access()
         self.observing = FleetObserving(
@@ -72,6 +73,9 @@ class Fleet:
         self, record: MemberRecord, request: ResourceRequest, told: OnReply
     ) -> Callable[[], None]:
         assert request.path == ("rd-lookup", "res")
+        if self.subscriptions_that_fail:
+            self.subscriptions_that_fail -= 1
+            raise ValueError("no room")
         self.begun += 1
         self.subscribed[record.id] = told
         return lambda: self.subscribed.pop(record.id, None) and None
@@ -186,17 +190,9 @@ async def test_a_new_policy_has_others_asked_anew() -> None:
 async def test_a_gateway_at_which_a_subscription_failed_is_subscribed_at_again() -> None:
     fleet = Fleet(2)
     assert fleet.observe(1)
-    subscribe, failed = fleet.observing._subscribe, list[str]()
-
-    def fails_once(record: MemberRecord, request: ResourceRequest, told: OnReply) -> Any:
-        if not failed:
-            failed.append(record.id)
-            raise ValueError("no room")
-        return subscribe(record, request, told)
-
-    fleet.observing._subscribe = fails_once
+    fleet.subscriptions_that_fail = 1
     fleet.all_have(None, is_last=True)  # neither is heard any more
     fleet.subscribed.clear()
     await fleet.until(lambda: len(fleet.subscribed) == 2)
-    assert failed
+    assert fleet.subscriptions_that_fail == 0
     fleet.observing.stop()

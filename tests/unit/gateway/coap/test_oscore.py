@@ -28,7 +28,7 @@ def refused(response: CoapResponse) -> tuple[int, bytes]:
 
 
 def test_rfc8613_c4_and_c7_the_vectors_of_a_request_and_its_response() -> None:
-    """As datagrams, through the engine: a request without Echo and its answer."""
+    """The vectors go through the engine as datagrams: a request without Echo, and its answer."""
     keys = OscoreKeys("c1", SECRET, b"\x01", b"", SALT)
     world = World(keys)
     world.context.recipient_replay_window.initialize_empty()

@@ -10,17 +10,21 @@ import aiocoap
 import cbor2
 import pytest
 from aiocoap.numbers.codes import Code
-from remote_fleet import Fleet, asking
+from held_timers import HeldTimers
+from remote_fleet import PLACES, Fleet, RawObserver, asking
 
 from gateway.coap.remote import gathering as remote_gathering
+from tests.held_objects import held_instances
 
 CONTENT, NO_ANSWER = 0x45, 0xA4
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+async def time(monkeypatch: pytest.MonkeyPatch) -> HeldTimers:
+    """The time for which all are waited for: a test says when it is over."""
     monkeypatch.setattr(remote_gathering, "GROWTH_S", 0.01)
-    monkeypatch.setattr(remote_gathering, "GATHER_S", 600.0)  # a test says when it is over
+    monkeypatch.setattr(remote_gathering, "GATHER_S", 600.0)
+    return HeldTimers(monkeypatch, 600.0)
 
 
 class Growth:
@@ -51,14 +55,7 @@ class Growth:
                 await asyncio.sleep(0)
 
 
-def give_up(fleet: Fleet) -> None:
-    """The time is over for all that are waited for."""
-    for watcher in list(fleet.root.remote.watching._by_exchange.values()):
-        assert isinstance(watcher, remote_gathering.GatheredAnswer)
-        watcher._give_up()
-
-
-async def test_answers_are_told_as_they_come_and_all_at_the_end() -> None:
+async def test_answers_are_told_as_they_come_and_all_at_the_end(time: HeldTimers) -> None:
     fleet = Fleet()
     fleet.north.probe.hold.clear()
     async with asking(fleet):
@@ -69,18 +66,18 @@ async def test_answers_are_told_as_they_come_and_all_at_the_end() -> None:
         await growth.until_told(2)
         both = {"gw-north": (CONTENT, b"21.5"), "gw-root": (CONTENT, b"21.5")}
         assert growth.told[1] == both
-        give_up(fleet)
+        time.run_out()
         async with asyncio.timeout(30):
             await growth.is_over.wait()
         assert growth.told[2:] == [{"gw-dead": (NO_ANSWER, b""), **both}]
         assert len(fleet.north.probe.seen) == 1
-        watching = fleet.root.remote.watching
-        assert not watching._by_exchange
-        assert not watching._by_request
+        assert not held_instances(fleet.root.remote, remote_gathering.GatheredAnswer)
         assert fleet.served.peers()["open_requests"] == 0
 
 
-async def test_the_last_body_comes_in_blocks_and_nobody_is_asked_again_for_them() -> None:
+async def test_the_last_body_comes_in_blocks_and_nobody_is_asked_again_for_them(
+    time: HeldTimers,
+) -> None:
     fleet = Fleet()
     fleet.north.probe.hold.clear()
     fleet.north.probe.value = b"0123456789" * 500
@@ -88,11 +85,10 @@ async def test_the_last_body_comes_in_blocks_and_nobody_is_asked_again_for_them(
         growth = Growth(fleet)
         await growth.until_told(1)
         fleet.north.probe.hold.set()
-        gathered = next(iter(fleet.root.remote.watching._by_exchange.values()))
         async with asyncio.timeout(30):
-            while len(gathered._core.so_far()) < 2:  # type: ignore[attr-defined]  # it is a GatheredAnswer
+            while fleet.is_owed_answers():
                 await asyncio.sleep(0)
-        give_up(fleet)
+        time.run_out()
         await growth.until_told(2)
         assert growth.told[1]["gw-north"] == (CONTENT, fleet.north.probe.value)
         assert len(growth.told[1]) == 3
@@ -111,17 +107,19 @@ async def test_what_all_answer_soon_is_one_answer_that_is_no_observation(
 
 
 async def test_when_who_asked_goes_the_others_are_told() -> None:
-    fleet = Fleet()
+    fleet = Fleet(places=PLACES | {"gw-south": ("campus", "south")})
     fleet.north.probe.hold.clear()
+    south = fleet.nodes["gw-south"].probe
+    south.hold.clear()
     async with asking(fleet):
-        growth = Growth(fleet)
-        await growth.until_told(1)
-        growth.request.observation.cancel()
-        for exchange in list(fleet.served._answers._open):
-            fleet.served._answers.ended(exchange)
-        async with asyncio.timeout(30):
-            while "$hedgerow/cancel/gw-north" not in fleet.published:
-                await asyncio.sleep(0)
-        assert not fleet.root.remote.watching._by_exchange
+        with RawObserver(fleet, "q/*/*/*/probe", (17, bytes([60]))) as asker:
+            async with asyncio.timeout(30):
+                await asker.ask()
+                await asker.hear()
+                south.hold.set()
+                await asker.reset(await asker.hear())
+                while "$hedgerow/cancel/gw-north" not in fleet.published:
+                    await asyncio.sleep(0)
+        assert not held_instances(fleet.root.remote, remote_gathering.GatheredAnswer)
         assert not fleet.root.exchange._waiting
         fleet.north.probe.hold.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -12,16 +11,17 @@ import aiocoap
 import pytest
 from aiocoap import resource
 from aiocoap.numbers.codes import Code
-from remote_fleet import NORTH, TRUSTING, Fleet, asking, shown
+from remote_fleet import NORTH, TRUSTING, Fleet, RawObserver, asking, shown
 
 from coap_engine import codes
-from coap_engine.codec import ACK, CON, RST, CoapMessage, decode
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.access import CoapAccess
 from gateway.coap.remote.execution import LocalExecution
+from gateway.coap.remote.watching import RemoteObserver
 from gateway.coap.responders import RespondTo
 from gateway.trust.policy.action import Where
 from gateway.trust.policy.policy import Policy, PolicyRules
+from tests.held_objects import held_instances
 from tree_handler.remote.resource import ResourceRequest
 
 
@@ -107,19 +107,25 @@ async def test_a_change_goes_over_the_tree_once_however_many_observe(gauge: Any)
 
 
 async def test_when_the_last_observer_goes_the_target_is_told(gauge: Any) -> None:
-    fleet, value, observe = gauge
-    one, other = observe(2)
-    await told([one, other], ("2.05", b"1"))
-    assert value.count == 1
-    for exchange in list(fleet.served._answers._open):
-        fleet.served._answers.ended(exchange)
-        await asyncio.sleep(0)
-    while value.count:
-        await asyncio.sleep(0)
+    fleet, value, _ = gauge
+    path = f"{NORTH}/gauge"
+    with RawObserver(fleet, path) as one, RawObserver(fleet, path) as other:
+        async with asyncio.timeout(30):
+            for observer in (one, other):
+                await observer.ask()
+                assert (await observer.hear()).payload == b"1"
+            value.set(b"2")
+            await one.reset(await one.hear())
+            value.set(b"3")
+            while (notification := await other.hear()).payload != b"3":
+                pass
+            assert value.count == 1
+            await other.reset(notification)
+            while value.count:
+                await asyncio.sleep(0)
     assert fleet.published[-1] == "$hedgerow/cancel/gw-north"
     assert len(fleet.root.remote.watching.core) == 0
-    assert not fleet.root.remote.watching._watchers
-    assert not fleet.root.remote.watching._by_exchange
+    assert not held_instances(fleet.root.remote, RemoteObserver)
     assert not fleet.root.exchange._waiting
 
 
@@ -206,39 +212,23 @@ async def test_what_cannot_be_observed_is_answered_once() -> None:
     assert len(fleet.root.remote.watching.core) == 0
 
 
-OBSERVED = tuple((11, one.encode()) for one in f"{NORTH}/gauge".split("/"))
-
-
 @pytest.mark.parametrize("leaves_by", ["a Reset", "deregistration"])
 async def test_an_observer_that_leaves_is_forgotten_at_the_target_too(
     gauge: Any, leaves_by: str
 ) -> None:
     fleet, value, _ = gauge
-    loop = asyncio.get_running_loop()
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.setblocking(False)
-        sock.connect(("127.0.0.1", fleet.served.coap_port))
-
-        async def say(message: CoapMessage) -> None:
-            await loop.sock_sendall(sock, message.encode())
-
-        async def hear(payload: bytes) -> CoapMessage:
-            """What says so; before it an answer may be promised, or come again."""
-            while (message := decode(await loop.sock_recv(sock, 2_000))).payload != payload:
-                assert message.payload in (b"", b"1")
-            return message
-
-        await say(CoapMessage(CON, codes.GET, 1, b"t", ((6, b""), *OBSERVED)))
-        if (answer := await hear(b"1")).type == CON:
-            await say(CoapMessage(ACK, 0, answer.message_id))
+    with RawObserver(fleet, f"{NORTH}/gauge") as asker:
+        await asker.ask()
+        assert (await asker.hear()).payload == b"1"
         value.set(b"2")
-        notification = await hear(b"2")
+        while (notification := await asker.hear()).payload == b"1":
+            pass  # an answer may come again
         assert value.count == 1
         if leaves_by == "a Reset":
-            await say(CoapMessage(RST, 0, notification.message_id))
+            await asker.reset(notification)
         else:
-            await say(CoapMessage(CON, codes.GET, 2, b"t", ((6, b"\x01"), *OBSERVED)))
-            await hear(b"2")
+            await asker.ask(observe=b"\x01")
+            assert (await asker.hear()).payload == b"2"
         async with asyncio.timeout(30):
             while value.count:
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""What was to end while the machine slept has ended when it is awake; who slept was not silent."""
+"""Time goes on while the machine sleeps: waits end, and no client counts as silent."""
 
 from __future__ import annotations
 

@@ -20,7 +20,8 @@ from gateway.sensors.senml import decode_text
 from gateway.sensors.sensor import Actuator, Sensor, SensorPart
 from gateway.sensors.switch import Switch
 from gateway.sensors.values import ValueKind
-from record_formats.record import Record, Value
+from record_formats.record import Record
+from record_formats.value import Value
 
 GATEWAY = AnnouncingGateway("gw-a", "campus/north/gw-a", "1.0")
 ON = HomeAssistantSection(discovery=True)
@@ -33,7 +34,7 @@ class Dimmer(Actuator):
 
 
 def announced(*sensors: ConfiguredSensor) -> dict[str, dict[str, Any]]:
-    """What Home Assistant is told, by topic without its constant parts."""
+    """Return the announcements to Home Assistant, by the variable part of their topics."""
     entries = Announcements(ON, GATEWAY, sensors).begin({})
     told = {}
     for entry in entries:
@@ -50,7 +51,7 @@ def configured(sensor: Sensor, form: MqttForm = FORMS[0], **more: Any) -> Config
 
 
 def rendered(fields: dict[str, Any], payload: bytes) -> str:
-    """What a value template makes of a payload; only what the gateway's own templates use."""
+    """Render a payload by a value template, as far as the gateway's own templates go."""
     template = fields.get("value_template")
     if template is None:
         return payload.decode()
@@ -267,7 +268,7 @@ def test_a_prefix_is_one_topic_level(prefix: str) -> None:
 def begin(
     section: HomeAssistantSection, sensors: list[ConfiguredSensor], before: dict[str, bytes]
 ) -> dict[str, bytes]:
-    """What is retained after a start."""
+    """Return the retained messages after a start."""
     after = dict(before)
     for entry in Announcements(section, GATEWAY, sensors).begin(before):
         if entry.payload:

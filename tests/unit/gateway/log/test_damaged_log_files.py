@@ -94,11 +94,11 @@ class World:
     other: FleetGateway
     published: dict[str, list[str]]
     had: list[str]
-    """What the client had acknowledged when the gateway was killed while it gave them out."""
+    """Payloads that the client had acknowledged when the gateway was killed amid delivery."""
     mode: str
 
     def due(self, end: str) -> dict[str, list[str]]:
-        """What the client still has to get, by gateway."""
+        """Return the payloads that the client still has to get, by gateway."""
         had = self.had if end == ENDS[2] else []
         rows = self.published.items()
         return {name: [one for one in published if one not in had] for name, published in rows}
@@ -127,7 +127,7 @@ async def _peer(gateway: FleetGateway, name: str, *, stays: bool = False) -> Pee
 
 
 async def _received(peer: Peer) -> list[str]:
-    """What has come up to the answer to a ping, acknowledged."""
+    """Acknowledge and return all messages that come before the answer to a ping."""
     got = []
     peer.send(PingReq())
     while not isinstance(packet := await peer.next(), PingResp):
@@ -238,7 +238,7 @@ def _harm(file: str, kind: str) -> Callable[[Path], None]:
 
 
 def _told(caplog: pytest.LogCaptureFixture, published: dict[str, list[str]]) -> set[str]:
-    """What was published under the numbers that are told as lost."""
+    """Return the payloads under the numbers that the log reports as lost."""
     told: set[str] = set()
     for line in (one.getMessage() for one in caplog.records):
         if line.startswith("damage cost the log"):
@@ -248,7 +248,7 @@ def _told(caplog: pytest.LogCaptureFixture, published: dict[str, list[str]]) -> 
 
 
 def _is_settled(gateway: FleetGateway) -> bool:
-    """Whether nothing waits any more: for a client, or for a neighbour that may bring it."""
+    """Return whether no message waits for a client, and none is sought from neighbours."""
     process = gateway.process
     sessions = process.parts.broker.core.sessions.values()
     waits = any(one.outgoing.backlog.count or one.outgoing.inflight for one in sessions)

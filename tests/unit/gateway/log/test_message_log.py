@@ -274,7 +274,7 @@ def test_what_was_trimmed_is_remembered_though_the_last_segments_have_no_index_y
 
 
 def _copied(folder: Path) -> Path:
-    """What a process finds that starts after a kill."""
+    """Copy the log as a kill would leave it, and return the folder of the copy."""
     copy = folder.with_name("copy")
     shutil.copytree(folder, copy)
     return copy
@@ -349,8 +349,12 @@ def test_a_mark_that_can_not_be_read_now_is_not_taken_for_none(
 def test_a_full_disk_refuses_the_append_and_names_the_file(folder: Path) -> None:
     log = opened(folder)
     log.append(*make(1))
-    os.close(log._fd)
-    log._fd = os.open("/dev/full", os.O_WRONLY)
+    (segment,) = folder.glob("*.log")
+    full = os.open("/dev/full", os.O_WRONLY)
+    for fd in Path("/proc/self/fd").iterdir():
+        if fd.exists() and fd.samefile(segment):
+            os.dup2(full, int(fd.name))
+    os.close(full)
     with pytest.raises(LogError, match="No space left"):
         log.append(*make(2))
     assert log.have == {("gw", 1): Intervals([(1, 1)])}
@@ -387,7 +391,7 @@ def test_streams_that_are_over_are_not_remembered_and_a_start_learns_so_from_the
 
 
 def test_what_a_start_needs_keeps_the_log_within_its_limit(folder: Path) -> None:
-    """Where no checkpoint can be written, nothing is trimmed: what comes is refused in the end."""
+    """Without a checkpoint nothing is trimmed, so the log refuses appends in the end."""
     log = MessageLog(folder, segment_bytes=400, max_bytes=800, limit_bytes=1_600)
     log.open()
     log.may_trim(0)

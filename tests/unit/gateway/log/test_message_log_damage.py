@@ -1,4 +1,4 @@
-"""What the log makes of a disk that is full, fails, or has damaged what was on it."""
+"""The log on a disk that is full, fails, or has damaged its content."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -310,8 +311,10 @@ def test_a_kill_between_the_note_and_the_deletion_loses_nothing(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "unlink", killed)
         assert log.trim()
-    log._let_go()
-    again = opened(tmp_path)
+    left_behind = tmp_path.with_suffix(".killed")
+    shutil.copytree(tmp_path, left_behind)
+    log.close()
+    again = opened(left_behind)
     assert (lacking(again), again.lost_messages, again.damaged_bytes) == ([], 0, 0)
     assert not caplog.records
     again.close()

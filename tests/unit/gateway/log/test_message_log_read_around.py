@@ -1,4 +1,4 @@
-"""What a start makes of damage anywhere in a log: it is read around, and the loss is told."""
+"""A start reads around damage anywhere in a log, and reports the loss."""
 
 from __future__ import annotations
 
@@ -699,7 +699,7 @@ def harms(draw: st.DrawFn) -> tuple[str, int, float, float, bytes]:
 
 
 def do_harm(folder: Path, harm: tuple[str, int, float, float, bytes]) -> bool:
-    """Whether it is such that nothing can tell of it: the newest segment is shorter."""
+    """Damage a log; return True if no trace is left, as its newest segment is shorter."""
     kind, which, begin, end, junk = harm
     paths = sorted(folder.glob("*.log"))
     path = paths[-1 - which % len(paths)]

@@ -1,4 +1,4 @@
-"""What goes with the oldest segments, and stands nowhere else, is told without a look at all."""
+"""A trim reports numbers that stand in no other segment, without a look into each segment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Held = dict[Epoch, set[int]]
 
 
 class NoLook(dict[Epoch, Intervals]):
-    """What a segment holds that nobody needs to ask."""
+    """The content of a segment into which no look is needed: each look raises an error."""
 
     def __contains__(self, key: object) -> bool:
         raise AssertionError(key)

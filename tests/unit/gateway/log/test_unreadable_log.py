@@ -185,7 +185,7 @@ async def test_what_is_due_to_clients_and_cannot_be_read_is_handed_out_later_and
 async def test_a_damaged_segment_is_looked_through_beside_what_goes_on(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is appended to it meanwhile is there, and what is damaged is told as lost."""
+    """A batch that is appended during the look is kept, and the damaged one is reported as lost."""
     a = await start("a", 3.0)
     await publish(a, *(b"%d" % number for number in range(1, 9)))
     (path,) = a.log.folder.glob("*.log")

@@ -1,4 +1,4 @@
-"""How packets and their errors read in a log: one line, short, without secrets."""
+"""Packets and their errors are one short line of a log, without secrets."""
 
 from __future__ import annotations
 

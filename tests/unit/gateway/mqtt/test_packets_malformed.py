@@ -1,4 +1,4 @@
-"""What is no packet, or not allowed in one, with the statement of the specification it breaks."""
+"""A malformed or forbidden packet is refused by the statement of the specification it breaks."""
 
 from __future__ import annotations
 

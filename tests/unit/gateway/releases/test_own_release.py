@@ -1,4 +1,4 @@
-"""What a gateway tells of its release, its last trial and a reboot that is due."""
+"""A gateway tells of its release, its last trial and a reboot that is due."""
 
 from __future__ import annotations
 

@@ -190,13 +190,13 @@ def release(folder: Path, connection: Callable[[socket.socket], None]) -> Iterat
 
 @pytest.fixture(autouse=True)
 def _in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who answers at all answers in time, however slow the machine is."""
+    """Give answers a minute, so that a slow machine answers in time."""
     monkeypatch.setattr(asking, "ANSWER_S", 60.0)
 
 
 @pytest.fixture
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who does not answer is waited for no longer than a test takes."""
+    """Give answers a fifth of a second: a test awaits one that never comes."""
     monkeypatch.setattr(asking, "ANSWER_S", 0.2)
 
 

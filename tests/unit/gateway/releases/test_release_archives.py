@@ -202,7 +202,7 @@ def test_the_command_says_what_a_delta_can_begin_with_and_makes_the_next_archive
 
 
 def told_by(root: Path, *arguments: str) -> str:
-    """What the command says that a playbook runs on a Pi."""
+    """Run the `releases` command as a playbook does on a Pi, and return its output."""
     done = subprocess.run(
         [sys.executable, "-B", "-m", "releases", "--root", str(root), *arguments],
         env={**os.environ, "PYTHONPATH": str(PROJECT / "gateway")},

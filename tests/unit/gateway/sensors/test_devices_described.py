@@ -1,4 +1,4 @@
-"""What a developer's class says of itself: what no link can carry takes no other links with it."""
+"""Attributes of a developer's class that no link can carry take no other links with them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Frozen(ChildResource):
 
 class Raises(ChildResource):
     def __init__(self) -> None:
-        """As a class that forgets `super().__init__`."""
+        """Do nothing, like a class that forgets `super().__init__`."""
 
     @property
     def handle_get(self) -> object:

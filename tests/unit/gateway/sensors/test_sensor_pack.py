@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import cbor2
 import pytest
 from aiocoap import Code, Message, error, resource
 from aiocoap.message import Direction
+from loop_turns import LoopTurns, turns
 
+from gateway.coap.operations.encoded_rows import ROWS_PER_TURN
+from gateway.coap.operations.status import JSON
 from gateway.coap.sensors.pack import SENML_ETCH_CBOR, SENML_ETCH_JSON
 from gateway.coap.sensors.resources import SensorResources
 from gateway.sensors.sampler import Sampler
@@ -126,3 +131,33 @@ async def test_other_formats_are_refused(site: resource.Site) -> None:
         await ask(site, Code.FETCH, [{"n": "valve"}], content_format=110)
     with pytest.raises(error.NotAcceptable):
         await ask(site, Code.GET, accept=0)
+
+
+class Many:
+    """The sensors of a gateway that has hundreds, of which some may go meanwhile."""
+
+    def __init__(self, count: int) -> None:
+        self.names = [f"s{number}" for number in range(count)]
+        self.counted = LoopTurns()
+
+    def listed(self) -> Iterator[dict[str, Any]]:
+        for name in tuple(self.names):
+            self.counted.note()
+            yield {"name": name, "unit": "Cel"}
+
+
+async def test_hundreds_of_sensors_are_listed_in_turns_and_each_that_stays_once() -> None:
+    site, many = resource.Site(), Many(500)
+    stays, asked = many.names[100:], list(many.names)
+    roll: Any = many
+    SensorResources(site, Sampler(lambda *_: None), "gw-1", Place("campus")).roll(roll)
+    asking = asyncio.create_task(ask(site, Code.GET, accept=JSON))
+    await turns(3)
+    del many.names[:100]
+    many.names.append("new")
+    told = json.loads((await asking).payload)["sensors"]
+    assert max(many.counted.stop().values()) <= ROWS_PER_TURN
+    names = [one["name"] for one in told]
+    assert [one for one in names if one in stays] == stays
+    assert len(names) == len(set(names)) and set(names) <= {*asked, "new"}
+    assert all(one["unit"] == "Cel" for one in told)

@@ -7,6 +7,7 @@ import errno
 import json
 import threading
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.peers import session_peer, udp_peer
 from gateway.coap_client import CoapClient, Response
-from gateway.process.running import configuration_faults
+from gateway.process.running import configuration_faults, state
 from gateway.sensors import bounded_calls, bounded_workshop, driver_process, drivers
 from gateway.sensors.bounded_workshop import BoundedWorkshop
 from gateway.sensors.catalogue import Workshop
@@ -136,8 +137,15 @@ async def test_a_pin_goes_from_the_sensor_before_to_the_one_after(
     gate.set()
     await until(lambda: told[-1:] == ["pump 3003"])
     await place.reload("")
-    await until(lambda: not readings._closing)
-    gpiozero.DigitalOutputDevice(4).close()
+
+    def is_free() -> bool:
+        try:
+            gpiozero.DigitalOutputDevice(4).close()
+        except gpiozero.GPIOPinInUse:
+            return False
+        return True
+
+    await until(is_free)
 
 
 async def test_home_assistant_learns_of_sensors_that_come_and_go(place: Place) -> None:
@@ -157,8 +165,8 @@ async def test_home_assistant_learns_of_sensors_that_come_and_go(place: Place) -
     peer = Peer(*await asyncio.open_connection("127.0.0.1", place.gateway.port), version=4)
     assert await peer.connect("probe") == 0
     assert await peer.publish("-/-/gw-a/comes/set", b"1") == 0
-    sampler = place.gateway.process.parts.readings.sampler
-    await until(lambda: sampler._last["comes"].value == 1.0)
+    while (await place.ask("GET", "/sensors/comes", accept=0)).payload != b"1.0":
+        pass
     peer.close()
 
 
@@ -206,14 +214,19 @@ OWN_TABLE = '[[sensors]]\ntype = "own_change:Own"\nname = "{}"\n{}\n'
 
 
 @pytest.fixture
-def own(place: Place, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
-    """A gateway with a driver of its own beside its configuration, and little patience."""
+def limit_s(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> float:
+    """So much patience a gateway has with drivers: little."""
+    limit: float = getattr(request, "param", 0.5)
+    monkeypatch.setattr(state, "BoundedWorkshop", partial(BoundedWorkshop, limit_s=limit))
+    return limit
+
+
+@pytest.fixture
+def own(limit_s: float, place: Place) -> Iterator[Place]:
+    """A gateway with a driver of its own beside its configuration."""
     folder = place.gateway.folder
     (folder / "own_change.py").write_text(OWN)
     folder.chmod(0o755)
-    build = place.gateway.process.parts.readings._stock._build
-    assert isinstance(build, BoundedWorkshop)
-    build._limit_s = build._calls._limit_s = 0.5
     yield place
     (folder / "let-go").touch()
 
@@ -263,10 +276,8 @@ async def test_one_that_hangs_the_second_time_alone_is_left_in_its_thread_and_fe
     assert await own.names() == {"comes": False}
 
 
-async def test_one_that_hangs_when_it_is_closed_can_be_made_all_the_same(
-    own: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(own.gateway.process.parts.readings._stock._build, "_limit_s", 10.0)
+@pytest.mark.parametrize("limit_s", [10.0], indirect=True)
+async def test_one_that_hangs_when_it_is_closed_can_be_made_all_the_same(own: Place) -> None:
     await own.reload(OWN_TABLE.format("soil", 'attributes = {closes = "never"}'))
     assert await own.names() == {"soil": False}
 

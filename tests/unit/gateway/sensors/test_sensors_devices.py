@@ -24,7 +24,8 @@ from gateway.sensors.mqtt_device import MessageError, MessageForm, MqttActuator,
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import SensorError
-from record_formats.record import Record, Value, decode
+from record_formats.record import Record, decode
+from record_formats.value import Value
 
 DOCUMENT = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "m~n": 8, " ": 7}
 
@@ -120,7 +121,7 @@ def test_any_message_is_read_or_refused(message: bytes, payload: str, kind: Any)
 
 
 def lamp_of_the_documentation() -> MqttActuator:
-    """What docs/sensors.md shows."""
+    """Build the lamp of the example in docs/sensors.md."""
     page = (Path(__file__).parents[4] / "docs/sensors.md").read_text()
     tables = tomllib.loads(page.split("```toml")[1].partition("```")[0])["sensors"]
     (lamp,) = Workshop().build([one for one in tables if one["name"] == "lamp"])

@@ -17,7 +17,7 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, SensorPart
 from gateway.sensors.switch import Switch
 from gateway.sensors.values import Measured, Outcome, ValueKind
-from record_formats.record import Value
+from record_formats.value import Value
 from resource_directory.link_format import parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry

@@ -26,7 +26,8 @@ from gateway.sensors.sensor import (
 from gateway.sensors.switch import Switch
 from gateway.sensors.threads import DriverThreads
 from gateway.sensors.values import Measured
-from record_formats.record import BAD, UNCERTAIN, Record, Value
+from record_formats.record import Record
+from record_formats.value import BAD, UNCERTAIN, Value
 
 WALL_CLOCK_S = 1_700_000_000.5
 TIMEOUT_S = 60.0
@@ -415,10 +416,10 @@ async def test_what_a_sensor_raises_that_hears_messages_is_its_own_failure_in_on
     class Wild(Sensor):
         is_pushed = is_quick = True
 
-        def _raise(self, *_: object) -> None:
-            raise raised
+    def raises(*_: object) -> None:
+        raise raised
 
-    setattr(Wild, at, Wild._raise)
+    setattr(Wild, at, raises)
     bench = Bench()
     wild = Wild("wild")
     bench.sampler.add(wild)

@@ -23,7 +23,7 @@ from gateway.sensors.senml import (
     encode,
 )
 from gateway.sensors.values import KINDS, ValueKind, as_text, checked, fitting
-from record_formats.record import Value
+from record_formats.value import Value
 
 BOTH = (CONTENT_FORMAT, CBOR_FORMAT)
 RELAY = ActuatorTarget("g/", "relay", "/")

@@ -21,7 +21,8 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.values import shown
 from gateway.tools.commands.resources import readings
-from record_formats.record import Record, Value, decode
+from record_formats.record import Record, decode
+from record_formats.value import Value
 from tests.policies import open_access
 from tree_handler.members.place import Place
 from tree_handler.remote.resource import ResourceRequest
@@ -86,7 +87,7 @@ async def test_wherever_a_reading_is_shown_it_is_short_and_its_record_is_exact()
         assert json.loads(as_json)[0]["v"] == 0.269
         assert cbor2.loads(await get(path, 112))[0][2] == 0.269
     assert readings(as_json)[0].split()[1] == "0.269"
-    sampler._took(disk, await sampler.current(disk))
+    sampler.push(disk, (await sampler.current(disk)).value)
     (record,) = records
     assert record.value == NOISY
     assert decode(MqttForm().payload(record, "gw/") or b"").value == NOISY

@@ -126,7 +126,7 @@ def test_one_that_hangs_is_killed_with_all_that_it_has_started_and_the_next_is_t
 
 
 def is_over(pid: int) -> bool:
-    """Whether a process has ended, or is about to be reaped by its new parent."""
+    """Return whether a process has ended, or is about to be reaped by its new parent."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

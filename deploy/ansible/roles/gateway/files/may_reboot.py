@@ -21,7 +21,7 @@ def reason_to_wait(status: object) -> str:
     """Return why the Pi may not reboot, as one line; empty if it may.
 
     Args:
-        status: what its gateway says of itself; anything else counts as no answer.
+        status: the status that its gateway gives of itself; anything else counts as no answer.
 
     """
     if not isinstance(status, Mapping):

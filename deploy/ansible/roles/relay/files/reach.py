@@ -26,7 +26,7 @@ EVERY: Final = "*"
 CONNECT_S: Final = 10.0
 PIECE_BYTES: Final = 1 << 16
 SHOWN_CHARACTERS: Final = 64
-"""Of what an operator asked for."""
+"""The length to which a message shows what an operator asked for."""
 _AUTHPRIV_INFO: Final = 10 * 8 + 6
 """RFC 3164, section 4.1.1."""
 
@@ -41,7 +41,7 @@ class Table:
 
     Attributes:
         log: socket of the system's log, as syslog(3) writes to it.
-        ways: where each gateway's way ends, `HOST:PORT`.
+        ways: the address at which each gateway's way ends, `HOST:PORT`.
 
     """
 

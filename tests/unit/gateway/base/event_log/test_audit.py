@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from gateway.base.event_log.audit import AuditTrail
 
@@ -78,3 +82,46 @@ def test_a_line_that_a_power_cut_has_cut_off_costs_the_next_one_nothing(tmp_path
         file.write(b'{"time_s": 1.0, "who": "al')
     trail.append("alice", "second")
     assert [one.what for one in trail.changes()] == ["first", "second"]
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The lines that were read as JSON."""
+    found: list[bytes] = []
+    real = json.loads
+
+    def loads(line: bytes, **options: Any) -> Any:
+        found.append(line)
+        return real(line, **options)
+
+    monkeypatch.setattr(json, "loads", loads)
+    return found
+
+
+def test_who_wants_the_newest_reads_no_others(tmp_path: Path, parsed: list[bytes]) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl", most_bytes=8_000)
+    assert trail.newest(3) == []
+    for number in range(200):
+        trail.remark("alice", "changed", number=number)
+    assert (tmp_path / "audit.jsonl.1").exists()
+    every = list(trail.changes())
+    for count in (1, 3, 100, 1_000):
+        parsed.clear()
+        assert trail.newest(count) == every[::-1][:count]
+        assert len(parsed) == min(count, len(every))
+
+
+def test_who_wants_changes_of_a_kind_reads_no_others(tmp_path: Path, parsed: list[bytes]) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl", most_bytes=8_000)
+    kind = 'a "quoted" kind, ü'
+    assert list(trail.changes_of(kind)) == []
+    for number in range(200):
+        trail.remark("alice", kind if number % 20 == 7 else "other", number=number)
+    trail.remark("alice", "of another", named=kind)
+    with (tmp_path / "audit.jsonl").open("ab") as file:
+        file.write(b'{"time_s": 1.0, "what": ' + json.dumps(kind).encode())  # cut off
+    expected = [one for one in trail.changes() if one.what == kind]
+    assert len(expected) > 3
+    parsed.clear()
+    assert list(trail.changes_of(kind)) == expected
+    assert len(parsed) == len(expected) + 2

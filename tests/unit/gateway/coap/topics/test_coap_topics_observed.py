@@ -15,6 +15,7 @@ from coap_engine import codes
 from coap_engine.message import CoapResponse
 from gateway.coap.topics.observing import TopicObserving
 from gateway.coap.topics.shared_observations import AGAIN_S, ObservationKey, SharedObservations
+from gateway.coap.topics.shares import TopicLimits
 from gateway.mqtt import PingReq, PingResp, ReasonCode, UnsubAck, Unsubscribe, Version
 
 VALVE = "$coap/observe/gw-a/sensors/valve"
@@ -159,12 +160,13 @@ async def test_with_another_policy_an_observation_ends_and_says_so(gateway: Flee
     while told(await rita.peer.next())["code"] != "4.03":
         pass
     assert len(observing(gateway).core) == 0
-    assert len(gateway.process.parts.coap_topics._subscriptions) == 0
+    for number in range(TopicLimits().client_observations):
+        assert await rita.peer.subscribe(f"$coap/answer/c1/{number}") == 1, "all was given back"
 
 
 async def test_subscriptions_over_the_limit_of_a_client_are_refused(gateway: FleetGateway) -> None:
     one = await client(gateway, version=Version.V311)
-    most = gateway.process.parts.coap_topics._limits.client_observations
+    most = TopicLimits().client_observations
     for number in range(most):
         assert await one.peer.subscribe(f"$coap/answer/c1/{number}") == 1
     assert await one.peer.subscribe(VALVE) == 0x80

@@ -15,12 +15,13 @@ from gateway.log.message_log import MessageLog
 from gateway.mqtt import PubAck, Publish
 from gateway.node.links.groups_part import FILE_NAME, GroupsPart
 from tree_handler import batch
-from tree_handler.batch import MAX_FRAME_BYTES, Entry
+from tree_handler.batch import MAX_FRAME_BYTES, Entry, Flags, Header
 from tree_handler.routing.locator import Behind
 from tree_handler.sharing.claims import ONLINE, TOPIC, Claims
 
 JOBS = ("workers", "jobs/#")
 FILTER = "$share/workers/jobs/#"
+SMALL_LOG = "[log]\nsegment_bytes = 4096\nmax_bytes = 16384\n"
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ async def test_each_message_goes_to_one_member_in_the_fleet_near_ones_first_and_
     for peer in (at_a, at_b, at_c):
         await peer.nothing_came()
     at_a.close()
-    await until(lambda: not a.process.parts.groups._own._groups)
+    await until(lambda: a.process.status()["mqtt_clients"] == 1)  # who writes
     await c.stop()
     await until(lambda: a.process.parts.node.locator.reached == {"b"})
     assert await writer.publish("jobs/1", b"left") == 0
@@ -95,8 +96,12 @@ async def test_of_who_lost_its_disk_and_drew_an_earlier_epoch_the_members_that_a
 ) -> None:
     (a,) = await line(fleet, a="fleet")
     part, locator = a.process.parts.groups, a.process.parts.node.locator
-    part._take(Claims("b", 500, 1, True, {JOBS: ONLINE}))  # of a life that no log knows
-    part._take(Claims("b", 20, 1, True, {("others", "jobs/#"): ONLINE}))
+    for record in (
+        Claims("b", 500, 1, True, {JOBS: ONLINE}),  # of a life that no log knows
+        Claims("b", 20, 1, True, {("others", "jobs/#"): ONLINE}),
+    ):
+        header = Header("b", record.epoch, 1, 1, Flags.CONTROL, 0, 0, 0)
+        part.control(Entry(TOPIC + "b", record.encode(), 1), header)
     assert part.groups.matching("jobs/1") == (JOBS,)
     locator.locator.forwards([1])
     locator.receive(1, b"", Behind(True, {"b": 20}).encode(), 0.0)
@@ -129,7 +134,7 @@ async def test_a_message_goes_on_to_another_gateway_where_its_holder_has_no_memb
     await until(lambda: knows(a, "b") and knows(a, "c") and knows(b, "c"))
     b.process.parts.groups._is_ready = False  # so that a does not hear that the member has left
     at_b.close()
-    await until(lambda: not b.process.parts.groups._own._groups)
+    await until(lambda: b.process.status()["mqtt_clients"] == 0)
     writer = await client(a, "w")
     assert await writer.publish("jobs/1", b"on") == 0
     assert await takes(at_c) == b"on"
@@ -139,7 +144,7 @@ async def test_a_message_goes_on_to_another_gateway_where_its_holder_has_no_memb
     assert told["gateways"]["b"]["decides"] is True
     c.process.parts.groups._is_ready = False
     at_c.close()
-    await until(lambda: not c.process.parts.groups._own._groups)
+    await until(lambda: c.process.status()["mqtt_clients"] == 0)
     assert await writer.publish("jobs/1", b"to and fro") == 0
     await until(lambda: b.process.parts.groups.counters["without_member"] == 1)
 
@@ -190,7 +195,7 @@ async def test_who_is_there_stands_in_the_log_however_much_is_published_and_in_a
     tmp_path: Path, fleet: Fleet
 ) -> None:
     one = fleet.gateway("gw", tls=False)
-    one.access = "[log]\nsegment_bytes = 4096\nmax_bytes = 16384\n"
+    one.access = SMALL_LOG
     await one.start()
     part: GroupsPart = one.process.parts.groups
     part.groups.update(Claims("other", 1, 1, groups={JOBS: ONLINE}))
@@ -205,6 +210,16 @@ async def test_who_is_there_stands_in_the_log_however_much_is_published_and_in_a
     await one.stop()
     await one.start()
     assert knows(one, "other")
+
+
+async def until_trimmed(one: FleetGateway) -> None:
+    """Publish until the log has dropped its oldest, and who keeps a file beside it has heard."""
+    trimmed = asyncio.Event()
+    one.process.parts.node.exchange.tell_of_trims(lambda _: trimmed.set())
+    writer = await client(one, "fills")
+    while not trimmed.is_set():
+        assert await writer.publish("x", bytes(800)) == 0
+    writer.close()
 
 
 def records(log: MessageLog) -> list[Claims]:
@@ -222,14 +237,15 @@ async def test_who_stands_in_a_file_that_a_start_could_not_read_is_known_as_soon
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = fleet.gateway("gw", tls=False)
+    one.access = SMALL_LOG
     await one.start()
     one.process.parts.groups.groups.update(Claims("other", 1, 1, groups={JOBS: ONLINE}))
-    one.process.parts.groups._save()
+    await until_trimmed(one)
     await one.stop()
     unopened = Unopened(monkeypatch, FILE_NAME)
     await one.start()
     assert not knows(one, "other")
-    one.process.parts.groups._save()
+    await until_trimmed(one)
     unopened.end()
     await until(lambda: knows(one, "other"))
 
@@ -238,11 +254,12 @@ async def test_one_bad_record_in_the_file_costs_that_record(
     fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = fleet.gateway("gw", tls=False)
+    one.access = SMALL_LOG
     await one.start()
     groups = one.process.parts.groups.groups
     groups.update(Claims("good", 1, 1))
     groups.update(Claims("Bad", 1, 1))
-    one.process.parts.groups._save()
+    await until_trimmed(one)
     await one.stop()
     await one.start()
     assert [record.gateway_id for record in one.process.parts.groups.groups] == ["good"]

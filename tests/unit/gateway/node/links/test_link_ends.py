@@ -1,4 +1,4 @@
-"""How a link's connection ends, over real sockets and the event loop of the standard library."""
+"""A link's connection ends once, over real sockets and the standard library's event loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def connected() -> tuple[socket.socket, socket.socket]:
 
 
 async def left_and_read() -> list[dict[str, Any]]:
-    """What an event loop is not told of, where a neighbour reads all behind the link's end."""
+    """Have a neighbour read all after the link has left; return the errors of the event loop."""
     loop = asyncio.get_running_loop()
     unforeseen: list[dict[str, Any]] = []
     loop.set_exception_handler(lambda _, context: unforeseen.append(context))

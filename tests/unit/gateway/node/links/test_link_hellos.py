@@ -1,4 +1,4 @@
-"""Which round trips are told to the tree."""
+"""Round trips of hellos: those on an idle link are told to the tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.held_objects import held_objects
 
 
 class Line:
-    """What `Hellos` needs of a link."""
+    """A link as `Hellos` needs it; it keeps the packets that are sent."""
 
     number = 1
 

@@ -18,7 +18,7 @@ from gateway.node.links.handshake import Acceptor, Credentials, HandshakeError
 from gateway.node.links.link_tls import LinkTls
 from gateway.node.links.tcp import TcpAddress
 from gateway.process.configuration.config import ConfigError
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, TlsFiles
 
 CREDENTIALS = Credentials("gw-b", "hedgerow", bytes.fromhex("ab" * 32))
@@ -44,7 +44,7 @@ def link_tls(fleet: Fleet, issued: Issued, name: str, crl: Path | None = None) -
 
 
 async def answer(port: int, connect: wire.LinkConnect, context: ssl.SSLContext | None) -> bytes:
-    """What a gateway says to a CONNECT."""
+    """Send a CONNECT to a gateway, and return its answer, or nothing if the link breaks."""
     async with asyncio.timeout(LIMIT_S):
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
         writer.write(connect.encode())

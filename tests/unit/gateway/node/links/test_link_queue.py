@@ -1,4 +1,4 @@
-"""What goes first on a link, and what a full one lets go."""
+"""The queue of a link: hellos and control messages go first, and a full queue drops QoS 0."""
 
 from __future__ import annotations
 

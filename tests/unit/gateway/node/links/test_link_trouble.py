@@ -1,4 +1,4 @@
-"""What lasts is said once and then rarely, and no stranger can make a log say more."""
+"""A lasting trouble is logged once and then rarely, and no stranger makes a log say more."""
 
 from __future__ import annotations
 

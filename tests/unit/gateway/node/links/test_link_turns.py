@@ -13,7 +13,7 @@ from gateway.node.links.wire import LinkPacket
 
 
 class Transport:
-    """What a link needs of a transport; notes what it does."""
+    """A transport as a link needs it; it notes the calls and the bytes."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []

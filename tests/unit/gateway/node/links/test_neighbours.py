@@ -1,4 +1,4 @@
-"""Whom a gateway dials, dials back, and no longer dials."""
+"""The neighbours that a gateway dials, dials back, and no longer dials."""
 
 from __future__ import annotations
 

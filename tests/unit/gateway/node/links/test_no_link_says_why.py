@@ -59,7 +59,7 @@ def dialled(gateway: FleetGateway) -> dict[str, Any]:
 
 
 def refused(gateway: FleetGateway) -> str:
-    """Why it last refused somebody a link."""
+    """Return the reason why the gateway last refused a link, or an empty text."""
     told = gateway.process.status()["refused_links"]
     return str(told[0]["why"]) if told else ""
 

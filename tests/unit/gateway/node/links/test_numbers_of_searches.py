@@ -1,4 +1,4 @@
-"""What nobody may guess of a node's searches."""
+"""Nobody can guess the numbers of a node's searches."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Mesh:
             self.parts[i].records_changed(records(*ids), now)
 
     def ways(self, topic: str, *ids: str) -> dict[str, set[str]]:
-        """To whom each gateway sends a message of a topic; those that have no way are left out."""
+        """Return the receivers of each gateway's messages on a topic, if it has a way."""
         found = {}
         for i in ids:
             way = self.parts[i].overlays.way(topic)
@@ -72,7 +72,10 @@ class Mesh:
 
 
 def is_tree(ways: dict[str, set[str]], members: str) -> bool:
-    """Whether a message comes to each of the members once, on whichever links are the quickest."""
+    """Return whether these ways join the members, and only them, as a tree.
+
+    Then a message reaches each member once, on whichever links are the quickest.
+    """
     reached, edges = {members[0]}, {frozenset((i, j)) for i, there in ways.items() for j in there}
     for _ in members:
         reached |= {i for edge in edges if edge & reached for i in edge}

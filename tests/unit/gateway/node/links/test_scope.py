@@ -1,4 +1,4 @@
-"""What of a gateway's own messages leaves it."""
+"""The scope of a gateway's own messages: those that leave it, and those that stay."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ async def test_a_message_reaches_all_others_once_and_is_acknowledged_after_it_is
 
 
 def shared(segment: Path) -> bytes:
-    """What is in a segment besides a gateway's notes for itself."""
+    """Return the batches of a segment, without a gateway's notes for itself."""
     data = segment.read_bytes()
     return b"".join(
         data[at : at + header.end] for at, header in batch.frames(data) if not header.local

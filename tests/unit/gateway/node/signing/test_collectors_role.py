@@ -26,7 +26,7 @@ from gateway.node.signing.own import OwnKey
 from gateway.node.signing.ring import CertificateRing
 from gateway.node.signing.trust import Trust
 from gateway.process.running.arrivals import SAYS_NOTHING
-from gateway.trust.tls import certificates
+from gateway.trust.tls.peer_certificate import COLLECTOR_ROLE, GATEWAY_ROLE
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.errors import ProtocolError
@@ -126,8 +126,8 @@ def test_the_job_that_checks_once_more_refuses_what_a_collector_published(
         seals = Seals(own(one).signer, handed, TREE)
         assert seals.check(*sealed(seals, name, Flags.LOGGED)) is verdict
     prefix = "urn:hedgerow:role:"
-    assert f"{prefix}{certificates.GATEWAY_ROLE}" == proof.GATEWAY
-    assert f"{prefix}{certificates.COLLECTOR_ROLE}" == proof.COLLECTOR
+    assert f"{prefix}{GATEWAY_ROLE}" == proof.GATEWAY
+    assert f"{prefix}{COLLECTOR_ROLE}" == proof.COLLECTOR
 
 
 def test_its_key_asks_for_no_resource_and_writes_none(authority: Authority) -> None:

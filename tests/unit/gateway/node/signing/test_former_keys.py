@@ -1,4 +1,4 @@
-"""What a gateway signed before a roll-over of the authority stays provable to who is new."""
+"""A gateway's former signatures stay provable to newcomers after a roll-over of the authority."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tree_handler.seal import LATE_S, Seals
 
 TREE = "hedgerow"
 LIFE = 5
-"""In which gw-a signed under the old authority."""
+"""The life in which gw-a signed under the old authority."""
 
 
 def own(issued: Issued) -> OwnKey:
@@ -65,7 +65,7 @@ class Fleet:
         return batch.make("gw-a", life, 1, rows, flags=Flags.LOGGED, origin_time_us=1, seal=seal)[0]
 
     def lists(self, *revoked: Issued) -> tuple[bytes, bytes]:
-        """What the two authorities say when the old one has revoked these."""
+        """Return the lists of both authorities after the old one has revoked these certificates."""
         return self.old.revoke(*revoked), self.new.revoke()
 
     def roll_over(self, revoked: Sequence[bytes] = ()) -> None:

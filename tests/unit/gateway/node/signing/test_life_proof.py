@@ -1,4 +1,4 @@
-"""Whether another life of a gateway is in the tree, that life alone can say."""
+"""Another life of a gateway is in the tree only if that life itself says so."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ class World:
     def __init__(self) -> None:
         self.now = 0.0
         self.lives: list[LifeProof] = []
-        self._said: list[tuple[Entry, Header]] = []
+        self.said: list[tuple[Entry, Header]] = []
 
     def gateway(self, name: str, epoch: int) -> LifeProof:
         def publish(topic: str, payload: bytes) -> None:
             header = Header(name, epoch, 1, 1, Flags.CONTROL, 0, 0, 0)
-            self._said.append((Entry(topic, payload), header))
+            self.said.append((Entry(topic, payload), header))
 
         made = LifeProof(name, epoch, publish, lambda: self.now)
         self.lives.append(made)
         return made
 
     def all_hear(self) -> None:
-        while self._said:
-            entry, header = self._said.pop(0)
+        while self.said:
+            entry, header = self.said.pop(0)
             for life in self.lives:
                 life.receive(entry, header)
 
@@ -55,7 +55,7 @@ def test_nobody_answers_for_another_nor_with_an_old_answer() -> None:
     world = World()
     asker, life = world.gateway("gw-b", 1), world.gateway("gw-a", 5)
     asker.is_there("gw-a", 5)
-    old = world._said[0][0]
+    old = world.said[0][0]
     world.all_hear()
     assert asker._asked["gw-a", 5].has_answered
     world.now += 100.0
@@ -63,7 +63,7 @@ def test_nobody_answers_for_another_nor_with_an_old_answer() -> None:
     assert asker.is_there("gw-a", 5)
     entry = Entry("$hedgerow/alive/answer/gw-b", old.payload)
     asker.receive(entry, Header("gw-a", 5, 1, 1, Flags.CONTROL, 0, 0, 0))
-    asker.receive(world._said[0][0], Header("gw-x", 5, 1, 1, Flags.CONTROL, 0, 0, 0))
+    asker.receive(world.said[0][0], Header("gw-x", 5, 1, 1, Flags.CONTROL, 0, 0, 0))
     asker.receive(Entry(entry.topic, b"no answer"), Header("gw-a", 5, 1, 1, 0, 0, 0, 0))
     world.now += WAIT_S
     assert not asker.is_there("gw-a", 5)

@@ -1,4 +1,4 @@
-"""What was refused is kept to be looked at; a flood of it costs neither disk nor log."""
+"""Refused batches are kept for a look. A flood of them costs neither disk nor log."""
 
 from __future__ import annotations
 

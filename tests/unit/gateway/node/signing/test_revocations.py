@@ -24,14 +24,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.node.links.node import TreeNode
-from gateway.node.signing import revocation_part, revocations
+from gateway.node.signing import revocation_part, revoking
 from gateway.node.signing.revocation_part import RevocationKind, RevocationPart
-from gateway.node.signing.revocations import (
-    FILE_NAME,
-    Revocations,
-    Revoking,
-    UntrustedListError,
-)
+from gateway.node.signing.revocations import FILE_NAME, Revocations
+from gateway.node.signing.revoking import Revoking, UntrustedListError
 from gateway.node.signing.topics import REVOCATIONS
 from gateway.trust.credentials import crl as crls
 from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
@@ -68,7 +64,7 @@ def made(
     for issued in revoked:
         one = x509.RevokedCertificateBuilder().serial_number(issued.x509.serial_number)
         builder = builder.add_revoked_certificate(one.revocation_date(now - DAY).build())
-    return builder.sign(authority._key, hashes.SHA256())
+    return builder.sign(authority.key, hashes.SHA256())
 
 
 def der(crl: x509.CertificateRevocationList) -> bytes:
@@ -218,13 +214,36 @@ def test_without_its_authority_a_list_counts_for_nothing_and_is_there_when_that_
     assert {number for number, _ in again.editions.values()} == {7}
 
 
+def test_where_nobody_may_revoke_no_list_is_asked_for_nor_taken(
+    tmp_path: Path, authority: Authority, name: bytes
+) -> None:
+    kept = Revocations(tmp_path)
+    assert not kept.follow(Revoking())
+    assert not kept.is_newer(name, (7, 0.0))
+    assert kept.encoded(name) is None
+    with pytest.raises(UntrustedListError, match="authority that is not trusted"):
+        kept.take(name, der(made(authority, 7)))
+    assert kept.save() == ""
+    assert not (tmp_path / FILE_NAME).exists()
+
+
+def test_lists_are_taken_as_soon_as_a_reload_names_who_may_revoke(
+    tmp_path: Path, authority: Authority, name: bytes
+) -> None:
+    kept = Revocations(tmp_path)
+    kept.follow(Revoking())
+    kept.follow(Revoking((authority.x509,)))
+    assert kept.take(name, der(made(authority, 7)))
+    assert Revocations(tmp_path).lists == kept.lists
+
+
 def test_lists_of_authorities_that_nobody_trusts_are_bounded(tmp_path: Path) -> None:
     (folder := tmp_path / "a").mkdir()
     kept = Revocations(folder)
-    for number in range(revocations.MAX_AUTHORITIES + 3):
+    for number in range(revoking.MAX_AUTHORITIES + 3):
         authority = Authority(tmp_path, f"authority-{number}")
         kept.follow(Revoking((authority.x509,), (made(authority),)))
-    assert len(kept.lists) == revocations.MAX_AUTHORITIES + 1
+    assert len(kept.lists) == revoking.MAX_AUTHORITIES + 1
 
 
 def test_a_start_does_not_go_on_without_lists_that_cannot_be_read_and_leaves_them(

@@ -1,4 +1,4 @@
-"""What one gateway signs any other can check, by the fleet's authority alone."""
+"""Any gateway can check another gateway's signature by the fleet's authority alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gateway.node.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.node.signing.own import OwnKey
 from gateway.node.signing.ring import MAX_KEYS, CertificateRing, fingerprint_of
 from gateway.node.signing.trust import Trust, UntrustedError
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from tree_handler.proof import MAX_SIGNATURE_BYTES, Verdict, context
 from tree_handler.seal import Seals
 from tree_handler.spanning.election import Identity

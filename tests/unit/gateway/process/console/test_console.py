@@ -267,7 +267,7 @@ WITHOUT_ANY = {
     *("hedgerow_alert_way_failing", "hedgerow_certificate_expiry_timestamp_seconds"),
     "hedgerow_member_away",
 }
-"""What tells of events, ways out, files and others has nothing to tell where there are none."""
+"""Metrics that have no sample while there are no events, ways out, certificates or members."""
 
 
 def named_in(document: str) -> Iterator[tuple[str, set[str]]]:

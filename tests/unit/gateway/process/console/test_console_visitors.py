@@ -1,4 +1,4 @@
-"""Who may see which page of the console: by the policy, with a password or on this machine."""
+"""The console shows a page to visitors with a right to it: by password or on this machine."""
 
 from __future__ import annotations
 

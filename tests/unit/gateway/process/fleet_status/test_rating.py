@@ -1,4 +1,4 @@
-"""What `hedgerow bench --keep` has found is told by the gateway, and shown by the fleet's page."""
+"""The gateway tells the rating of `hedgerow bench --keep`, and the fleet's page shows it."""
 
 from __future__ import annotations
 

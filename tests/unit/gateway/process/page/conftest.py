@@ -1,4 +1,4 @@
-"""What several tests of the page need."""
+"""Fixtures that several tests of the page share."""
 
 from __future__ import annotations
 

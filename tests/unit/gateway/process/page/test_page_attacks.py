@@ -1,4 +1,4 @@
-"""What strangers, other sites and viewers try at a gateway's page: refused, counted and audited."""
+"""Attacks by strangers, other sites and viewers on a gateway's page: refused, counted, audited."""
 
 from __future__ import annotations
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import threading
 import tomllib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from page_answers import checked
-from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
+from page_gateway import LIMIT_S, Looker, PageGateway, configuration, looker, page_gateway
 
+from gateway.process.config_trials import trial as trials
 from gateway.process.config_trials.trial import ConfigTrial, TrialNote, confirmed
 from gateway.process.config_trials.trial_files import TrialFiles
 from gateway.process.page import configuration_api, editable_keys
+from gateway.process.page.administration import Administration
+from gateway.process.page.api_request import ApiRequest
+from gateway.process.page.configuration_api import ConfigPlace, ConfigurationApi
+from gateway.trust.policy.explaining import Policies
+from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.web.api_error import ApiError
 
 SECRET = "tk_hush"
@@ -120,6 +127,88 @@ async def test_a_change_is_written_on_trial_the_gateway_told_and_it_is_audited(
         assert heard[1] == signal.SIGUSR2
     (first, *_) = [o for o in gateway.audit if o["what"] == "configuration changed on trial"]
     assert (first["who"], first["set"]) == ("console:anna", ['tree.replicate=["load/#"]'])
+
+
+class Running:
+    """A gateway that is told to go by its configuration."""
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+
+    def reload(self) -> None:
+        self.told.set()
+
+    def restart(self) -> None:
+        self.told.set()
+
+
+class Held:
+    """A check of a configuration that goes on until the test lets it end."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._end = threading.Event()
+        self.begun = asyncio.Event()
+
+    def __call__(self, _data: bytes, _file: Path) -> Sequence[str]:
+        self._loop.call_soon_threadsafe(self.begun.set)
+        assert self._end.wait(LIMIT_S)
+        return ()
+
+    def let_go(self) -> None:
+        self._end.set()
+
+
+Change = Callable[[], "asyncio.Task[Any]"]
+
+
+def change_of(folder: Path, held: Held, running: Running) -> tuple[ConfigurationApi, Change]:
+    """The API of a configuration, and what asks it for a change as an administrator does."""
+    file = configuration(folder)
+    (folder / "state").mkdir()
+    policies = Policies(Policy(PolicyRules()), Policy(PolicyRules()))
+    place = ConfigPlace(file, folder / "state")
+    api = ConfigurationApi(place, Administration(lambda: policies), held, lambda _: running)
+    anna = policies.others.principal("console", "anna", frozenset({"admin"}))
+
+    def change() -> asyncio.Task[Any]:
+        unchanged = trials.digest(file.read_bytes())
+        body = {"set": ["tree.hello_s=1.5"], "if_unchanged": unchanged}
+        return asyncio.create_task(api.change(ApiRequest(anna, "", {}, {}, body, b"")))
+
+    return api, change
+
+
+async def test_a_gateway_goes_by_a_change_whose_browser_went_while_it_was_written(
+    tmp_path: Path,
+) -> None:
+    held, running = Held(), Running()
+    _, change = change_of(tmp_path, held, running)
+    asking = change()
+    await held.begun.wait()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    with pytest.raises(ApiError, match="another change is being checked"):
+        await change()  # it is not written beside the one that goes on
+    held.let_go()
+    async with asyncio.timeout(LIMIT_S):
+        await running.told.wait()
+
+
+async def test_a_gateway_that_has_stopped_is_told_of_no_change_that_was_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configuration_api, "ANSWERED_S", 0.0)
+    held, running = Held(), Running()
+    api, change = change_of(tmp_path, held, running)
+    asking = change()
+    await held.begun.wait()
+    api.stop()
+    held.let_go()
+    assert (await asking)["outcome"] == "on trial"
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not running.told.is_set()
 
 
 async def test_without_a_service_that_hears_a_change_waits_for_the_next_start(

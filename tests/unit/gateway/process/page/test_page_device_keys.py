@@ -63,7 +63,7 @@ async def known(at: Looker) -> dict[str, bool]:
 
 
 async def reads(gateway: PageGateway, identity: str, key: str) -> bool:
-    """Whether a device comes in by its key."""
+    """Return whether a device can read the gateway's resources with its key."""
     port = gateway.process.parts.coap.ports["coaps"]
     client = CoapClient(psk_identity=identity, psk_key=bytes.fromhex(key))
     try:
@@ -261,7 +261,7 @@ async def test_viewers_operators_and_other_sites_neither_see_nor_change_keys(
 
 
 async def test_nobody_makes_itself_more_than_it_is(gateway: PageGateway) -> None:
-    """Who may make keys, and is no admin, makes none of an identity that is one."""
+    """A user who may make keys, and is no admin, makes none for an identity that is admin."""
     async with looker(gateway, "nina") as nina, looker(gateway, "anna") as anna:
         assert (await anna.ask("DELETE", "device-keys/boss"))[0] == 200
         status, told = await nina.ask("POST", "device-keys", {"identity": "boss"})

@@ -1,4 +1,4 @@
-"""A list of hundreds of sensors is answered in turns: no message and no client waits for it."""
+"""Lists of hundreds are answered in turns: no message and no client waits for them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,19 @@ from typing import Any
 
 import msgspec
 import pytest
+from loop_turns import LoopTurns
 
 from gateway.process.page.api_request import ApiRequest
 from gateway.process.page.reading_history import ReadingHistory
-from gateway.process.page.site_api import SENSORS_PER_TURN, SiteApi
+from gateway.process.page.site_api import (
+    LINKS_PER_TURN,
+    PAGE_LINKS,
+    SENSORS_PER_TURN,
+    SiteApi,
+)
 from gateway.trust.policy.principal import Principal
 from gateway.web.api_error import ApiError
+from resource_directory.link_format import WebLink, parse, serialise
 
 COUNT = 500
 ASKED = ApiRequest(Principal("user", "anna"), "", {}, {}, {}, b"")
@@ -89,3 +96,39 @@ async def test_who_may_read_one_sensor_alone_sees_no_other(tmp_path: Path) -> No
     assert names(await site_api(roll, tmp_path, denied).sensors(ASKED)) == ["s0"]
     with pytest.raises(ApiError, match="sensors: the policy lets you read none"):
         await site_api(roll, tmp_path, frozenset({"sensors"})).sensors(ASKED)
+
+
+def looked_up(payload: bytes, folder: Path) -> SiteApi:
+    """The page of a gateway whose directory gives that payload for each look-up."""
+
+    async def good(_visitor: Principal, _question: object) -> bytes:
+        return payload
+
+    asker: Any = SimpleNamespace(good=good)
+    roll: Any = Roll()
+    return SiteApi(asker, roll, roll, ReadingHistory(), folder, lambda _: None)
+
+
+async def test_links_of_the_directory_are_told_as_they_stand_there_and_in_turns(
+    tmp_path: Path,
+) -> None:
+    attributes = (("rt", 'a "quoted", <one>'), ("obs", None), ("title*", "UTF-8''%c3%a4"))
+    links = [WebLink(f"coap://[2001:db8::{n:x}]/ä", attributes) for n in range(1, PAGE_LINKS + 1)]
+    payload = serialise(links).encode()
+    assert parse(payload) == links
+    counted = LoopTurns()
+    answer = await looked_up(payload, tmp_path).resources(ASKED)
+    counted.note()
+    (last_turn,) = counted.stop()
+    assert last_turn >= PAGE_LINKS // LINKS_PER_TURN
+    told = msgspec.json.decode(msgspec.json.encode(answer))
+    assert told["has_more"]
+    assert told["links"] == [
+        {"href": link.href, "attributes": {n: v or "" for n, v in link.attributes}}
+        for link in links
+    ]
+
+
+async def test_a_directory_that_gives_no_links_is_said_to(tmp_path: Path) -> None:
+    with pytest.raises(ApiError, match="position 5"):
+        await looked_up(b"</a>;;", tmp_path).endpoints(ASKED)

@@ -52,7 +52,7 @@ class Way:
 
 
 class Mailbox:
-    """What mails say, as a server gets them."""
+    """A mail server's handler that keeps the RAISED and CLEARED lines of the mails."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -73,7 +73,7 @@ SOON = {
 
 
 class Sources:
-    """What a gateway sees, as the test says."""
+    """The sources of a gateway's alerts, with the faults that a test sets."""
 
     def __init__(self) -> None:
         self.watched = WatchedTasks()

@@ -18,7 +18,7 @@ from gateway.broker.access.passwords import Passwords
 from gateway.broker.hooks import Client
 from gateway.mqtt import Disconnect, ReasonCode, Version
 from gateway.process.running.client_log import CLIENT, EVERYBODY, ClientLog
-from gateway.trust.tls.certificates import PeerCertificate
+from gateway.trust.tls.peer_certificate import PeerCertificate
 
 LOGGER = "gateway.process.running.client_log"
 

@@ -1,4 +1,4 @@
-"""Which address of its console a gateway tells others of."""
+"""A gateway tells others the address of its console only if they can reach the console."""
 
 from pathlib import Path
 

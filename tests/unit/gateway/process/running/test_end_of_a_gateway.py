@@ -1,4 +1,4 @@
-"""How a gateway's process ends: its clients are told, and nothing is said in their names."""
+"""The end of a gateway's process: clients are told of it, and no will is published."""
 
 from __future__ import annotations
 

@@ -36,10 +36,10 @@ class Node:
 
 @pytest.fixture(autouse=True)
 def collector() -> Iterator[None]:
-    before = gc.get_threshold()
+    before, callbacks = gc.get_threshold(), list(gc.callbacks)
     freed_memory.spare_the_loop()
     yield
-    gc.callbacks.remove(freed_memory._around)
+    gc.callbacks[:] = callbacks
     gc.set_threshold(*before)
     gc.unfreeze()
 

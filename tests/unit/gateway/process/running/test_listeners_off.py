@@ -20,7 +20,7 @@ PSK = bytes.fromhex("ab" * 16)
 
 @asynccontextmanager
 async def gateway(folder: Path, mqtt: str, coap: str) -> AsyncIterator[dict[str, Any]]:
-    """What a gateway with these listeners tells of them while it runs."""
+    """Run a gateway with these listeners, and give its `listeners.json`."""
     (folder / "tree.key").write_text("ab" * 32)
     (folder / "psk").touch(mode=0o600)
     (folder / "psk").write_text(f"operator:{PSK.hex()}\n")

@@ -1,4 +1,4 @@
-"""What a gateway keeps for others fits into the memory that its process may have."""
+"""The stores of a gateway fit into the memory that its process may have."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from coap_engine.shares import Shares
 from gateway.base import machine_memory
 from gateway.base.machine_memory import MemoryBound, bound
 from gateway.broker.limits import Limits
-from gateway.coap.asked_at_once import ANSWER_BYTES, ASKED_AT_ONCE, held_bytes_least
-from gateway.coap.limits import CoapLimits
+from gateway.coap.asked_at_once import ANSWER_BYTES, ASKED_AT_ONCE
+from gateway.coap.limits import CoapLimits, held_bytes_least
 from gateway.process.configuration.config import (
     ConfigError,
     GatewaySection,

@@ -32,7 +32,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 def dialled(gateway: FleetGateway) -> set[str]:
-    """Whom it tries to reach."""
+    """Return the addresses that the gateway dials."""
     addresses = gateway.process.parts.attachment.neighbours.status()["addresses"]
     return {one["address"] for one in addresses}
 

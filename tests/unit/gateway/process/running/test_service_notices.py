@@ -1,4 +1,4 @@
-"""What a service manager hears of a gateway over its lives (sd_notify(3))."""
+"""A service manager hears of each life of a gateway (sd_notify(3))."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READY = "READY=1\nWATCHDOG_USEC=20000"
 
 @pytest.fixture
 def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
-    """Where a service manager would listen, which has little patience."""
+    """Give the socket of a service manager, whose watchdog waits for 20 ms."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
         listening.setblocking(False)

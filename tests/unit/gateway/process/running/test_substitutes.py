@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from authority import Authority
 from fleet_gateway import Fleet, FleetGateway, until
 from ports import free_port
 
+from gateway.node.links.neighbours import Neighbours
+from gateway.node.links.node import TreeNode
 from gateway.node.links.tcp import TcpAddress
-from gateway.process.configuration.config import ConfigError
+from gateway.process.configuration.config import ConfigError, TreeSection
+from gateway.process.running import substitutes
+from gateway.process.running.substitutes import SubstitutePart
+from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
 
 SOON = {"substitute_after_s": 0.3}
+OWN, HOME = TcpAddress("127.0.0.1", 1883), TcpAddress("127.0.0.1", 1884)
 
 
 @pytest.fixture
@@ -96,41 +106,80 @@ async def test_who_has_no_certificate_of_the_fleet_is_no_substitute(
         await stranger.stop()
 
 
-async def test_what_a_members_address_says_is_dialled_within_bounds(fleet: Fleet) -> None:
-    a = fleet.gateway("gw-a", tls=False)
-    a.plain_port, home = free_port(), free_port()
-    await a.start(neighbours=[f"127.0.0.1:{home}"], substitute_after_s=60.0)
-    part = a.process.parts.attachment._substitutes
-    assert part is not None
-    known = a.process.parts.members.known
+class Alone:
+    """gw-a, whose neighbour at ``HOME`` is gone for good, and whom it dials instead."""
+
+    def __init__(self, own: TcpAddress, substitute_after_s: float = 60.0) -> None:
+        self.known = Membership()
+        self.known.update(MemberRecord("gw-a", 1, 0, "", "", own.host, own.port))
+        self.dialled: dict[str, TcpAddress] = {}
+        node = SimpleNamespace(
+            tree=SimpleNamespace(identity=SimpleNamespace(gateway_id="gw-a")),
+            locator=SimpleNamespace(reached=set()),
+            links={},
+            reschedule=lambda: None,
+        )
+        neighbours = SimpleNamespace(
+            has_static_link=False,
+            is_static=lambda address: address == HOME,
+            add_substitute=lambda address, member: self.dialled.update({member: address}),
+            remove_substitute=lambda _: None,
+        )
+        tree = TreeSection(Path("key"), tls="off", substitute_after_s=substitute_after_s)
+        self.part = SubstitutePart(
+            cast(TreeNode, node), self.known, cast(Neighbours, neighbours), tree
+        )
+        self.part.begin(own)
+
+    async def dials(self) -> dict[str, TcpAddress]:
+        """Whom it has dialled when an hour has passed."""
+        for second in range(0, 3_600, 5):
+            self.part.handle_timer(float(second))
+            for _ in range(3):
+                await asyncio.sleep(0)
+        return self.dialled
+
+
+async def test_what_a_members_address_says_is_dialled_within_bounds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def found(_: str) -> list[str]:
+        return ["10.0.0.7"]
+
+    monkeypatch.setattr(substitutes, "look_up", found)
+    a = Alone(OWN)
     for number, (address, port) in enumerate(
         [
             ("224.0.0.1", 1883),
             ("0.0.0.0", 1883),  # it is what is refused
             ("169.254.169.254", 80),
-            ("127.0.0.1", home),  # it is dialled anyway
-            ("127.0.0.1", a.plain_port),  # this gateway
+            (HOME.host, HOME.port),  # it is dialled anyway
+            (OWN.host, OWN.port),  # this gateway
             ("10.0.0.9", 0),  # takes no links
         ]
     ):
-        known.update(MemberRecord(f"gw-{number}", 1, 0, "", "", address, 0, link_port=port))
-    assert part._candidates() == []
-    known.update(MemberRecord("gw-host", 1, 0, "", "", "gw.example", 0, link_port=8883))
-    known.update(MemberRecord("gw-old", 1, 0, "", "", "10.0.0.8", 1883))
-    found = {one.id: (one.host, one.port) for one in part._candidates()}
-    assert found == {"gw-host": ("gw.example", 8883), "gw-old": ("10.0.0.8", 1883)}
-    part._own = TcpAddress("10.0.0.2", 1883)  # whoever is elsewhere dials nothing here
-    known.update(MemberRecord("gw-here", 1, 0, "", "", "127.0.0.1", 0, link_port=631))
-    assert "gw-here" not in {one.id for one in part._candidates()}
+        a.known.update(MemberRecord(f"gw-{number}", 1, 0, "", "", address, 0, link_port=port))
+    assert await a.dials() == {}
+    await a.part.stop()
+    for own in (OWN, TcpAddress("10.0.0.2", 1883)):
+        a = Alone(own)
+        a.known.update(MemberRecord("gw-host", 1, 0, "", "", "gw.example", 0, link_port=8883))
+        a.known.update(MemberRecord("gw-old", 1, 0, "", "", "10.0.0.8", 1883))
+        a.known.update(MemberRecord("gw-here", 1, 0, "", "", "127.0.0.1", 0, link_port=631))
+        wanted = {"gw-host": TcpAddress("10.0.0.7", 8883), "gw-old": TcpAddress("10.0.0.8", 1883)}
+        if own == OWN:  # whoever is elsewhere dials nothing here
+            wanted["gw-here"] = TcpAddress("127.0.0.1", 631)
+        assert await a.dials() == wanted
+        await a.part.stop()
 
 
 async def test_without_a_time_for_it_nobody_is_dialled(fleet: Fleet) -> None:
-    a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
-    await b.start()
-    await a.start(neighbours=[f"127.0.0.1:{free_port()}"], substitute_after_s=0.0)
-    part = a.process.parts.attachment._substitutes
-    assert part is not None
-    assert part.next_timer() == float("inf")
+    alone = Alone(OWN, substitute_after_s=0.0)
+    alone.known.update(MemberRecord("gw-old", 1, 0, "", "", "10.0.0.8", 1883))
+    assert alone.part.next_timer() == math.inf
+    assert await alone.dials() == {}
+    await alone.part.stop()
+    a = fleet.gateway("gw-a", tls=False)
     with pytest.raises(ConfigError, match="substitute_after_s"):
         a.write(substitute_after_s=-1.0)
         a.read()

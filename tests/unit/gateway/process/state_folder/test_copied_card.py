@@ -13,7 +13,7 @@ HEADER = Header("gw-a", 1, 1, 1, Flags.CONTROL, 0, 0, 0)
 
 
 class Told:
-    """What was published."""
+    """A publisher that keeps the messages."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, bytes]] = []

@@ -1,5 +1,4 @@
-"""What a gateway believes of what neighbours say of its own lives: a later one is followed, a lie
-is not."""
+"""A gateway follows a later life of its own of which neighbours tell, and believes no lie."""
 
 from __future__ import annotations
 

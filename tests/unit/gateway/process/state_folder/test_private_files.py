@@ -15,7 +15,7 @@ from dtls import keystore, private_file
 from dtls.errors import KeystoreError
 from gateway.process.configuration import config
 from gateway.process.state_folder.identity import next_boot_epoch
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import Tls, TlsFiles
 
 OPEN = [0o644, 0o604, 0o620, 0o602, 0o660, 0o666]

@@ -44,7 +44,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """What may come of one file's damage.
+    """The effects that damage to one file may have.
 
     Attributes:
         lost: what nothing else knows.

@@ -1,4 +1,4 @@
-"""What the doctor finds wrong, and what it says to do."""
+"""The doctor names each fault of a gateway, and says how to mend it."""
 
 from __future__ import annotations
 
@@ -164,9 +164,16 @@ def test_what_debian_notes_of_a_reboot_is_told(
 
 
 def test_a_trial_that_can_not_be_read_is_none_that_is_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text("")
     monkeypatch.setattr(doctor, "RELEASES", tmp_path)
-    assert doctor._releases() == {"trial": None, "last": None}
+
+    def told() -> str:
+        cli.main(["doctor", "--config", str(file), "--json"])
+        return capsys.readouterr().out
+
+    assert "trial.json" not in told()
     (tmp_path / "trial.json").write_bytes(b"\0")
-    assert "trial.json: no JSON" in (doctor._releases() or {})["unread"]
+    assert "trial.json: no JSON" in told()

@@ -63,6 +63,15 @@ def test_a_limit_that_is_near_and_what_was_refused_are_told() -> None:
     assert "refused: connection over the limit 9, few 1" in text
 
 
+def test_a_backup_that_is_overdue_is_told_and_none_where_none_is_made() -> None:
+    why = "no good backup for 4 days"
+    told = as_text(status() | {"backup": {"state": "overdue", "why": why, "age_s": 4 * 86_400.0}})
+    said = "backup: OVERDUE, the last good one 96 hours old; no good backup for 4 days"
+    assert said in told.splitlines()
+    for backup in ({"state": "off", "why": "", "age_s": None}, {}, None):
+        assert "backup" not in as_text(status() | {"backup": backup})
+
+
 def test_a_gateway_that_tells_nothing_of_its_broker_is_shown_all_the_same() -> None:
     older = status()
     del older["broker"]

@@ -1,4 +1,4 @@
-"""What `hedgerow bench` measures and says, and what it does where the gateway misbehaves."""
+"""`hedgerow bench`: its figures and verdict, and its end where the gateway misbehaves."""
 
 from __future__ import annotations
 

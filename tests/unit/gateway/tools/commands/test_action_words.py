@@ -1,4 +1,4 @@
-"""What a command is to do is said by words; what was said before is still meant."""
+"""Words say the action of a command, and the options of earlier releases still work."""
 
 from __future__ import annotations
 

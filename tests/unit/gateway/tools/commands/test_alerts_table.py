@@ -1,4 +1,4 @@
-"""What `hedgerow alerts` shows of alerts: who has them, and why nobody was told."""
+"""`hedgerow alerts` shows the state of each alert: its owner, or the reason for silence."""
 
 from __future__ import annotations
 

@@ -57,7 +57,14 @@ UNUSED = {  # by a gateway of the plain configuration
     "gateway.coap.oscore.keys": "coap.oscore_file",
     "gateway.coap.multicast": "coap.multicast",
     "dtls.certificates": "coap.certificate_file",
+    "cryptography.x509": "a certificate_file",
+    "OpenSSL": "a certificate_file",
+    "email": "a certificate_file, whose names may be mail addresses",
     "gateway.trust.tls.context": "a certificate_file",
+    "gateway.trust.tls.certificates": "a certificate_file",
+    "gateway.trust.certificates.validity": "a certificate_file",
+    "gateway.trust.credentials.crl": "a client_ca_file",
+    "gateway.node.signing.newest_lists": "a client_ca_file",
     "gateway.process.access.secure_files": "a certificate_file",
     "gateway.trust.certificates.stores": "a certificate_file",
     "gateway.node.links.link_tls": "mqtt.certificate_file",
@@ -114,7 +121,7 @@ NOT_PACKAGES = ("_", "sitecustomize", "usercustomize", "cython_runtime", "hedger
 
 
 def told_of(command: str, modules: list[str]) -> str:
-    """What is wrong with what a command imported, and what to do; empty if nothing is."""
+    """Return the faults in a command's imports, with advice, or an empty text."""
     known = tomllib.loads(RECORD.read_text())[command]
     faults = [
         f"`hedgerow {command}` imports {name}, which it did not before. Import it where it is "

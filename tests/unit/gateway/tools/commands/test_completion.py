@@ -23,12 +23,12 @@ CHECKS = {"bash": ("bash", "-n"), "fish": ("fish", "--no-execute"), "zsh": ("zsh
 
 
 NAMES = {"resources": "host/load1 gw-north/door", "gateways": "gw-north gw-south"}
-"""What the program of a test answers with."""
+"""Names by kind, as the program of a test answers with them."""
 
 
 @cache
 def own_script(shell: str) -> str:
-    """What the shell reads for the commands that there are."""
+    """Return the completion script of a shell for all commands."""
     return script(shell, command_line())
 
 
@@ -43,7 +43,7 @@ def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def completed(*words: str) -> set[str]:
-    """What bash offers for the last of these words."""
+    """Return the completions that bash offers for the last of these words."""
     line = " ".join(f"'{word}'" for word in words)
     program = (
         f"{own_script('bash')}\nCOMP_WORDS=({line}) COMP_CWORD={len(words) - 1}\n"

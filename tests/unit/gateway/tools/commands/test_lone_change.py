@@ -12,7 +12,7 @@ import pytest
 
 from dtls.errors import KeystoreError
 from gateway.broker.access import password_lines
-from gateway.tools.commands import place, psk_lines
+from gateway.tools.commands import placing, psk_lines
 from gateway.tools.commands.errors import WrongUseError
 
 CHANGES = 20
@@ -60,7 +60,7 @@ def test_who_changes_a_file_at_the_same_time_loses_nobodys_line(
 @pytest.mark.parametrize(
     ("command", "error"),
     [
-        (lambda file: place.run(Namespace(place="house/attic"), file), WrongUseError),
+        (lambda file: placing.run(Namespace(place="house/attic"), file), WrongUseError),
         (lambda file: psk_lines.add(file, "sensor"), KeystoreError),
     ],
     ids=["place", "keys --psk"],

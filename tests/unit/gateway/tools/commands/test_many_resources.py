@@ -1,4 +1,4 @@
-"""Which resources of many gateways a name or a path stands for."""
+"""A pattern stands for the same resource of each gateway whose place it fits."""
 
 from __future__ import annotations
 

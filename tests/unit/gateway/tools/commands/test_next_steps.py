@@ -1,4 +1,4 @@
-"""What `hedgerow init` says next fits how the program came onto the machine."""
+"""The next steps that `hedgerow init` shows fit the way in which the program was installed."""
 
 from __future__ import annotations
 

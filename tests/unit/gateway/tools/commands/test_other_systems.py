@@ -1,4 +1,4 @@
-"""What `hedgerow` says on a system that has not what its commands need."""
+"""`hedgerow` says in one line where it runs, on a system that lacks what its commands need."""
 
 from __future__ import annotations
 

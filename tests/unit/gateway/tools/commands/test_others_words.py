@@ -1,4 +1,4 @@
-"""What strangers and other gateways chose breaks no line of the log, and moves no cursor."""
+"""Words that strangers and other gateways chose break no line of the log, and move no cursor."""
 
 from __future__ import annotations
 

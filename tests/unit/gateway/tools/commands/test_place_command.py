@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.tools import cli
-from gateway.tools.commands.place import rewritten
+from gateway.tools.commands.placing import rewritten
 from tree_handler.members.place import Place
 
 CONFIG = """# a gateway

@@ -1,4 +1,4 @@
-"""Who waits at a terminal sees what goes on; in a file and a pipe there is no sign of it."""
+"""The progress line is for a terminal alone; a file and a pipe get nothing of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which process a command signals: one that has the state folder open, and is who wrote there."""
+"""A command signals the process that wrote to the state folder and has it open."""
 
 from __future__ import annotations
 

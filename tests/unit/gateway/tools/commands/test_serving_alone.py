@@ -30,7 +30,7 @@ def outcome(
     words: list[str],
     capsys: pytest.CaptureFixture[str],
 ) -> tuple[object, str, str]:
-    """What a parser gives or exits with, and what it prints."""
+    """Return the arguments or the exit code of a parser, and its two outputs."""
     try:
         result: object = vars(parser().parse_args(words))
     except SystemExit as end:

@@ -1,4 +1,4 @@
-"""What `hedgerow sub` shows of a status record, and of what only stands on its topic."""
+"""`hedgerow sub` shows a status record in short, and other payloads on its topic as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo waits for before it goes on, and when it says that something was so."""
+"""The demo waits for each event of its story, and dates an event by the time of the question."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from gateway.tools.commands.progress_bar import GoingOn
 from gateway.tools.demo import story
 from gateway.tools.demo.device import Device
 from gateway.tools.demo.fleet import Fleet
+from gateway.tools.demo.one_tree import forwards_to, is_one_tree
 from gateway.tools.demo.timeline import Timeline
 
 ROOT, NORTH, SOUTH = "gw-root", "gw-north", "gw-south"
@@ -22,7 +23,10 @@ TREE = {ROOT: {NORTH: True, SOUTH: True}, NORTH: {ROOT: True, SOUTH: False}}
 
 
 def told(south: dict[str, bool]) -> dict[str, dict[str, Any]]:
-    """What three gateways say of their links; True carries messages."""
+    """Return the statuses of three gateways, of which `south` gives the links of gw-south.
+
+    A link that is True carries messages.
+    """
     return {
         name: {
             "root": ROOT,
@@ -38,19 +42,21 @@ def told(south: dict[str, bool]) -> dict[str, dict[str, Any]]:
         ({ROOT: True, NORTH: False}, True),
         ({ROOT: True, NORTH: True}, False),  # the link that stands by: one end says that it carries
         ({ROOT: False, NORTH: False}, False),
+        ({ROOT: False, NORTH: True}, False),
         ({ROOT: True}, False),
     ],
 )
 def test_a_tree_is_one_when_both_ends_of_each_link_say_the_same(
     south: dict[str, bool], is_one: bool
 ) -> None:
-    assert story._is_one_tree(told(south), ROOT, gateways=3) is is_one
+    assert is_one_tree(told(south), ROOT, gateways=3) is is_one
 
 
 def test_the_collector_is_in_the_tree_when_a_gateway_forwards_to_it() -> None:
     statuses = told({ROOT: True, NORTH: False, "collector": False})
-    assert not story._has_the_collector(statuses)
-    assert story._has_the_collector(told({ROOT: True, NORTH: False, "collector": True}))
+    assert not forwards_to(statuses, "collector")
+    fed = told({ROOT: True, NORTH: False, "collector": True})
+    assert forwards_to(fed, "collector")
 
 
 async def test_an_answer_counts_for_when_it_was_asked_for_though_it_is_read_after_a_kill() -> None:

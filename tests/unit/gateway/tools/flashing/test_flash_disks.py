@@ -1,4 +1,4 @@
-"""Which disks are refused, by what the kernel says of them."""
+"""A disk that should not be written over is refused, by the words of the kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which images are taken, and how they are unpacked."""
+"""Images of a Pi are checked, found by name, and unpacked as they were packed."""
 
 from __future__ import annotations
 

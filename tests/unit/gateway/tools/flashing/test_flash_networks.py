@@ -1,4 +1,4 @@
-"""What a card is told of networks that ask who the device is (802.1X), and of LTE."""
+"""A card's settings for networks that ask who the device is (802.1X), and for LTE."""
 
 from __future__ import annotations
 

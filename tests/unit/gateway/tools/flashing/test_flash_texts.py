@@ -1,4 +1,4 @@
-"""What a card is told: whatever a name or a passphrase has in it, it stays that text."""
+"""The texts of a card keep any name and any passphrase as they were given."""
 
 from __future__ import annotations
 

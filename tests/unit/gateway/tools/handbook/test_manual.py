@@ -14,7 +14,7 @@ from gateway.tools.handbook.manual import pages
 
 
 def shown(page: str, folder: Path) -> str:
-    """What a reader sees of a page."""
+    """Return the text of a page as `man` shows it."""
     file = folder / "page.1"
     file.write_text(page)
     done = subprocess.run(

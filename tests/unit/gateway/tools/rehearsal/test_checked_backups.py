@@ -122,7 +122,7 @@ def test_a_gateway_that_hangs_is_ended(pi: Path, tmp_path: Path) -> None:
 def test_a_place_is_tried_and_the_newest_usable_one_fetched(
     pi: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is in the place: the newest is damaged, the one before whole."""
+    """The place has a damaged newest archive, and a whole one before it."""
     place = tmp_path / "place"
     place.mkdir()
     key = tmp_path / "key"

@@ -77,7 +77,7 @@ def wheelhouse(path: Path, metadata: str) -> bytes:
 
 
 def faults(told: dict[str, Any], folder: Path) -> list[str]:
-    """What the SPDX project's own tool finds wrong."""
+    """Return the faults that the SPDX project's own tool finds."""
     file = folder / "bill.spdx.json"
     file.write_text(json.dumps(told))
     return [one.validation_message for one in validate_full_spdx_document(parse_file(str(file)))]

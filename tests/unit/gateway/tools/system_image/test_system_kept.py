@@ -1,4 +1,4 @@
-"""What a new system takes over of accounts, and what its scripts do to a card's table."""
+"""A new system takes over the accounts of people, and its scripts change a card's table safely."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class PowerCutError(Exception):
 
 @dataclass
 class ModelCard:
-    """What a power cut leaves: autoboot.txt, the slots, and the files on the data partition."""
+    """The content of a card, as a power cut leaves it."""
 
     autoboot_txt: bytes = slots.autoboot(Slot.A)
     whole: dict[Slot, str | None] = field(default_factory=lambda: {Slot.A: "1", Slot.B: None})
@@ -76,7 +76,7 @@ class ModelPi:
         self.starts.append(slot)
 
     def carry_out(self, steps: tuple[TrialStep, ...]) -> bool:
-        """Whether the Pi restarts."""
+        """Carry steps out, and return whether the Pi restarts."""
         for step in steps:
             match step:
                 case RestartPi(is_try=is_try):

@@ -1,4 +1,4 @@
-"""What `hedgerow top` shows of a gateway, at the sizes of terminals that people have.
+"""The frames of `hedgerow top` for a gateway, at the sizes of terminals that people have.
 
 `PYTHONPATH=tests:. python tests/unit/gateway/tools/top/test_top_frames.py` writes the frames anew,
 and the picture of the documents, to be looked at.

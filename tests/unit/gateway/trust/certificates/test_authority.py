@@ -42,7 +42,7 @@ def certificate(authority: Authority, name: str) -> x509.Certificate:
 
 
 def is_whole(authority: Authority, name: str) -> bool:
-    """Whether a name's key is that of its certificate."""
+    """Return whether the key under a name belongs to the certificate under that name."""
     (key, *_) = private_keys.load((authority.folder / f"{name}.key.pem").read_bytes())
     return authority_folder.is_of(key, certificate(authority, name))
 

@@ -1,4 +1,4 @@
-"""What ends is told in time: in the status, in the metrics, and in the log a month before."""
+"""The end of a certificate is told in time: in the status, the metrics and the log."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from alerts.thresholds import ENDING_DAYS
 from gateway.process.status.text import as_text
-from gateway.trust.certificates.expiry import DAY_S, Expiring, ExpiryWatch, read
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.certificates.expiry import DAY_S, Expiring, ExpiryWatch
+from gateway.trust.certificates.validity import read
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, TlsFiles
 
 

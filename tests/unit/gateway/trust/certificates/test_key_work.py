@@ -197,7 +197,7 @@ def oid(dotted: str) -> bytes:
 
 
 def pbes2(rounds: int) -> bytes:
-    """How something is encrypted with AES under a password (RFC 8018, appendix A.4)."""
+    """Return the identifier of an encryption with AES under a password (RFC 8018, appendix A.4)."""
     prf = der(0x30, oid("1.2.840.113549.2.9"), der(5))
     count = der(2, rounds.to_bytes(5).lstrip(b"\0").rjust(1, b"\0"))
     kdf = der(0x30, oid("1.2.840.113549.1.5.12"), der(0x30, der(4, bytes(8)), count, prf))

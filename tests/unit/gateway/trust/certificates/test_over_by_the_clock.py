@@ -39,7 +39,7 @@ async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
 
 
 async def serves(port: int, context: ssl.SSLContext | None = None) -> bool:
-    """Whether a client is let in."""
+    """Return whether the gateway lets a client in."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
     except OSError:

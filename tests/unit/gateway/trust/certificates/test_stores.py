@@ -15,7 +15,7 @@ from gateway.tools import cli
 from gateway.trust.certificates import pkcs12_files, private_keys, stores
 from gateway.trust.certificates.authority_folder import is_of
 from gateway.trust.certificates.pkcs12_files import Pkcs12Error
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 

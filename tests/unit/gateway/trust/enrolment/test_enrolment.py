@@ -454,10 +454,14 @@ class Followed:
         folder.mkdir()
         self.folder, self.fleet = folder, fleet
         self.take("ca.pem", "revoked.pem", "gw-a.pem", "gw-a.key.pem")
-        files = FollowedFiles(
+        self.files = FollowedFiles(
             *(folder / name for name in ("gw-a.pem", "gw-a.key.pem", "ca.pem", "revoked.pem"))
         )
-        self.follower = TrustFollower(fleet.at, lambda: files, interval_s, lambda: None)
+        self.looks_every(interval_s)
+
+    def looks_every(self, interval_s: float) -> None:
+        """Follow with this interval from now on, as after a restart."""
+        self.follower = TrustFollower(self.fleet.at, lambda: self.files, interval_s, lambda: None)
 
     def take(self, *names: str) -> None:
         for name in names:
@@ -543,7 +547,7 @@ async def test_whatever_goes_wrong_with_one_look_the_next_one_is_made(
 
     loop = asyncio.get_running_loop()
     task = asyncio.create_task(
-        Stumbling(fleet.at, followed.follower._files, 0.01, lambda: None).run()
+        Stumbling(fleet.at, lambda: followed.files, 0.01, lambda: None).run()
     )
     async with asyncio.timeout(60):
         await looks.wait()
@@ -571,7 +575,7 @@ async def test_in_a_roll_over_trust_comes_first_and_the_certificate_when_all_hav
     founding.begin_roll_over(fleet.authority)
     assert await followed.look() == ["ca.pem", "revoked.pem"]
     assert followed.own == before
-    followed.follower._interval_s = 0.0  # as if two had passed
+    followed.looks_every(0.0)  # as if two had passed
     await asyncio.sleep(1.1)  # times in certificates are whole seconds
     assert await followed.look() == ["gw-a.pem"]
     followed.own.verify_directly_issued_by(fleet.authority.trusted()[0])

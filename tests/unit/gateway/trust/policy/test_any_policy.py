@@ -78,7 +78,7 @@ def asked(draw: st.DrawFn) -> tuple[Principal, Action]:
 
 
 def toml(document: dict[str, Any]) -> str:
-    """As TOML: tables inline, whose texts JSON writes alike."""
+    """Write a document as TOML. Its tables are inline, and its texts are written as in JSON."""
 
     def value(one: Any) -> str:
         if isinstance(one, dict):

@@ -1,4 +1,4 @@
-"""What gateways may do with what they publish, decided once for each origin and topic."""
+"""The rights of gateways on topics are decided once for each origin and topic."""
 
 from __future__ import annotations
 

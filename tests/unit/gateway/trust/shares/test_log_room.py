@@ -1,4 +1,4 @@
-"""Who waits while much waits for the log."""
+"""Senders wait while too much of their data waits for the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast one user may send, whatever its clients do."""
+"""One user sends no faster than its rate, whatever its clients do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose turn it is where many connections of one user have much to do."""
+"""Many connections of one user take turns with those of other users."""
 
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ from authority import Authority
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.trust.tls.certificates import CertificateError, identify
+from gateway.trust.tls.certificates import identify
+from gateway.trust.tls.peer_certificate import CertificateError
 
 
 @pytest.fixture

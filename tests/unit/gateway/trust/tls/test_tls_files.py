@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from authority import Authority, Issued
 
-from gateway.trust.credentials.certificate_files import TlsFileError
+from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
 
 
@@ -48,7 +48,7 @@ def test_an_encrypted_key_is_named_and_no_password_asked_for(authority: Authorit
 
 
 def over(files: TlsFiles) -> dict[str, str]:
-    """What is over by the clock, by field: it keeps nothing from being read."""
+    """Return the certificates that are over by the clock, by field; all files are read still."""
     return {one.field: str(one) for one in Tls(files).over}
 
 
