@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.broker.access.password_lines import UserCheck
 from gateway.broker.access.passwords import Passwords
 from gateway.process.access import files as access_files
 from gateway.process.access.whole_change import WholeChanges
@@ -15,6 +14,7 @@ from gateway.process.configuration.config import ConfigError
 from gateway.process.running.access_in_use import AccessInUse
 
 if TYPE_CHECKING:
+    from gateway.broker.access.password_lines import UserCheck
     from gateway.process.page.user_file import BeginChange
 
 
