@@ -35,7 +35,8 @@ def replace(
         note: called with the descriptor of the file when all is written and nobody sees it yet.
 
     Raises:
-        OSError: it can't be written; it names the file, and the old one stands.
+        OSError: it can't be written; it names the file. The old one stands, or the new one does
+            and the disk may lose that: who must know which looks.
 
     """
     fresh = path.with_name(f"{path.name}.{os.getpid()}.new")

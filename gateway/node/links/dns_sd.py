@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from zeroconf import IPVersion, ServiceStateChange
@@ -18,7 +19,7 @@ from zeroconf.asyncio import AsyncServiceBrowser, AsyncServiceInfo, AsyncZerocon
 from gateway.node.links.tcp import TcpAddress
 from tree_handler.discovery import Announcement
 from tree_handler.errors import ProtocolError
-from tree_handler.members.place import check_name
+from tree_handler.members.place import check_name, may_be_dialled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,11 +116,23 @@ class DnsSd:
             return
         if _text(found, b"tree") != self._own.tree or gateway_id == self._own.gateway_id:
             return
-        addresses = found.parsed_scoped_addresses(IPVersion.All)[:MAX_ADDRESSES]
+        addresses = filter(self._may_be_dialled, found.parsed_scoped_addresses(IPVersion.All))
         self._forget(name)
-        self._listed[name] = [TcpAddress(address, found.port) for address in addresses]
+        self._listed[name] = [
+            TcpAddress(address, found.port) for address in islice(addresses, MAX_ADDRESSES)
+        ]
         for address in self._listed[name]:
             self._listing.add_listed(address, gateway_id)
+
+    def _may_be_dialled(self, address: str) -> bool:
+        """Return whether it may be dialled by anybody's word.
+
+        This machine itself may only where it is looked for there.
+        """
+        bare = address.partition("%")[0]
+        if ipaddress.ip_address(bare).is_link_local:
+            return True
+        return any(may_be_dialled(bare, own) for own in (self._own.address, *self._interfaces))
 
     def _forget(self, name: str) -> None:
         for address in self._listed.pop(name, ()):

@@ -78,7 +78,12 @@ class TcpLinks:
             first: what was read of it.
 
         """
-        await self._node.accept(transport, first, _far_end(transport))
+        try:
+            far_end = _far_end(transport)
+        except OSError:  # it has gone in between, which is nobody's failure
+            transport.abort()
+            return
+        await self._node.accept(transport, first, far_end)
 
 
 def _far_end(transport: asyncio.Transport, dialled_with: LinkTls | None = None) -> FarEnd:

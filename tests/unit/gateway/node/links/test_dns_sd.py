@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -81,6 +82,27 @@ async def test_what_is_listed_tells_no_secret_and_nonsense_is_passed_over() -> N
             async with listed("gw-b", 1002):
                 await until(lambda: TcpAddress("127.0.0.1", 1002) in a.now)
             assert TcpAddress("127.0.0.1", 9) not in a.now
+        finally:
+            await other.async_close()
+
+
+async def test_an_address_that_is_no_one_machines_takes_no_place_of_one_that_is() -> None:
+    async with listed("gw-a", 1001) as (_, a):
+        other = AsyncZeroconf(interfaces=LOOPBACK, ip_version=IPVersion.V4Only)
+        told = ("0.0.0.0", "224.0.0.5", "240.0.0.1", "255.255.255.255", "192.0.2.7")
+        try:
+            await other.async_register_service(
+                AsyncServiceInfo(
+                    SERVICE,
+                    f"gw-c.{SERVICE}",
+                    port=9,
+                    addresses=[ipaddress.ip_address(one).packed for one in told],
+                    properties={"tree": "tree-of-dns-sd", "id": "gw-c"},
+                    server="gw-c.local.",
+                )
+            )
+            await until(lambda: TcpAddress("192.0.2.7", 9) in a.now)
+            assert len(a.now) == 1
         finally:
             await other.async_close()
 

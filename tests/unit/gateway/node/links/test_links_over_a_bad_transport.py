@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
-from tree_host import KEY
+from tree_host import KEY, started
 
 from gateway.node.links import greeting
 from gateway.node.links.greeting import dial
 from gateway.node.links.handshake import Credentials
 from gateway.node.links.link import Link, LinkClosedError
 from gateway.node.links.link_tls import LinkTls
+from gateway.node.links.tcp import TcpLinks
 from gateway.node.links.transport import FarEnd
 
 OWN = Credentials("b", "test", KEY)
@@ -23,8 +27,8 @@ FAR_END = FarEnd("far", "far")
 class Wire(asyncio.Transport):
     """A connection, of which no byte ever arrives."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, extra: dict[str, Any] | None = None) -> None:
+        super().__init__(extra)
         self.is_open = True
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -107,6 +111,19 @@ async def test_one_that_is_gone_before_it_is_handed_over_is_told_at_once() -> No
 
     with pytest.raises(LinkClosedError):
         await dial(BadAddress(connects_and_goes), OWN, iter([1]))
+
+
+async def test_a_neighbours_connection_that_is_closed_before_it_is_served_is_let_go(
+    tmp_path: Path,
+) -> None:
+    closed = socket.socket()
+    closed.close()
+    wire = Wire({"socket": closed})
+    async with started(tmp_path) as make:
+        host = await make("a", 1.0)
+        await TcpLinks(host.node).accept(wire, b"")
+        assert not wire.is_open
+        assert not host.node.links
 
 
 async def test_one_that_never_connects_ends_the_hand_shake_in_time(

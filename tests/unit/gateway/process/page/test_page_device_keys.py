@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
 from gateway.base import replaced_file
 from gateway.coap_client import ClientError, CoapClient
+from gateway.process.access.device_keys import FILE_NAME
 
 POLICY = """version = 1
 [principals]
@@ -287,3 +289,40 @@ async def test_a_key_that_can_not_be_kept_is_not_made(gateway: PageGateway) -> N
         blocked.joinpath("x").unlink()
         blocked.rmdir()
         assert (await made(anna, "meter-7"))["key"]
+
+
+async def test_who_is_out_by_the_time_of_its_turn_makes_and_revokes_no_key(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request waits behind another change, whose disk is slow."""
+    go, real = threading.Event(), replaced_file.replace
+
+    def slow(path: Path, *given: Any, **more: Any) -> None:
+        assert path.name != FILE_NAME or go.wait(LIMIT_S)
+        real(path, *given, **more)
+
+    def under_way() -> int:
+        return sum(one.get_name() == "change of access" for one in asyncio.all_tasks())
+
+    async with looker(gateway, "anna") as anna, looker(gateway, "nina") as nina:
+        await made(anna, "lamp")
+        with monkeypatch.context() as patch:
+            patch.setattr(replaced_file, "replace", slow)
+            asked = []
+            for one in (
+                anna.ask("POST", "device-keys", {"identity": "meter"}),
+                nina.ask("POST", "device-keys", {"identity": "mine"}),
+                nina.ask("DELETE", "device-keys/lamp"),
+            ):
+                asked.append(asyncio.create_task(one))
+                async with asyncio.timeout(LIMIT_S):
+                    while under_way() < len(asked):
+                        await asyncio.sleep(0.02)
+            lines = (gateway.folder / "passwords").read_text().splitlines(keepends=True)
+            kept = "".join(line for line in lines if not line.startswith("nina:"))
+            (gateway.folder / "passwords").write_text(kept)
+            assert await gateway.process.reload() == ""
+            go.set()
+            answers = [status for status, _ in await asyncio.gather(*asked)]
+        assert answers == [200, 401, 401]
+        assert {"meter", "lamp"} <= set(await known(anna)) and "mine" not in await known(anna)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,14 +14,23 @@ from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
-from page_gateway import POLICY, Looker, PageGateway, looker, page_gateway
+from page_gateway import CHEAP, POLICY, Looker, PageGateway, looker, page_gateway
 
 from gateway.base import replaced_file
+from gateway.base.event_log.audit import AuditTrail
 from gateway.broker.access import password_lines
-from gateway.process.page.routes import WAIT_S_MAX
+from gateway.broker.access.passwords import Passwords
+from gateway.process.console.pages import HttpRequest
+from gateway.process.page.api_request import ApiRequest
+from gateway.process.page.audit_notes import AuditNotes
+from gateway.process.page.face import PageFace, PageOwner, may_enter
+from gateway.trust.policy import policy_file
+from gateway.trust.policy.policy import Policy
+from gateway.web.log_in import Token, WebLogIn
 
 NEW = "correct horse battery"
 TWO_ADMINS = POLICY.replace('"console:nina" = []', '"console:nina" = ["admin"]')
+PROMOTED = POLICY.replace('"console:olga" = ["operator"]', '"console:olga" = ["admin"]')
 CHANGE = "change of access"
 """The name of the task of one."""
 
@@ -204,6 +212,25 @@ async def test_a_link_that_leads_nowhere_is_told_and_changes_nothing(
         assert (await _users(anna))["olga"]["has_password"]
 
 
+async def test_a_file_that_an_editor_has_marked_as_utf_8_has_the_same_users(
+    gateway: PageGateway,
+) -> None:
+    file = gateway.folder / "passwords"
+    olga = next(line for line in lines(gateway).splitlines() if line.startswith("olga:"))
+    rest = lines(gateway).replace(f"{olga}\n", "")
+    file.write_text(f"{olga}\n{rest}", encoding="utf-8-sig")
+    assert await gateway.process.reload() == ""
+    async with looker(gateway, "olga"), looker(gateway, "anna") as anna:
+        assert (await anna.ask("PUT", "users/olga/password", {"password": NEW}))[0] == 200
+    assert lines(gateway).count("olga") == 1
+    (changed,) = (one for one in gateway.audit if one["what"] == "access.password_file changed")
+    assert changed["replaced"] == ["olga"] and not {"added", "removed"} & set(changed)
+    file.write_text("# managed by: a robot\n" + lines(gateway), encoding="utf-8-sig")
+    async with looker(gateway, "anna") as anna:
+        status, told = await anna.ask("DELETE", "users/olga")
+        assert status == 409 and "a robot writes it" in told["error"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -232,26 +259,43 @@ async def test_all_but_the_line_of_who_is_removed_stays_as_it_was_written(
 # -- answers that take long ------------------------------------------------------------------------
 
 
-async def test_who_is_removed_gets_no_more_of_the_log_or_of_messages_that_it_waits_for(
-    gateway: PageGateway,
+@pytest.mark.parametrize(
+    ("policy", "is_user", "status"),
+    [(POLICY, True, 200), (POLICY, False, 401), (PROMOTED, True, 403)],
+    ids=["stays", "is removed", "is somebody else"],
+)
+async def test_who_waits_for_an_answer_gets_it_as_who_it_is_when_it_comes(
+    tmp_path: Path, policy: str, is_user: bool, status: int
 ) -> None:
-    async with looker(gateway, "anna") as anna, looker(gateway, "nina") as nina:
-        after = (await nina.get("log", level="ERROR"))[1]["after"]
-        waiting = [
-            asyncio.create_task(nina.get("log", after=after, level="ERROR", wait_s=WAIT_S_MAX)),
-            asyncio.create_task(nina.get("messages", filter="secret/#", wait_s=WAIT_S_MAX)),
-        ]
-        page = gateway.process.parts.access._faces.page
-        assert page._lines is not None
-        heard = page._lines._waiting
-        await waited_for(lambda: page.is_listening and heard)
-        assert (await anna.ask("DELETE", "users/nina"))[0] == 200
-        logging.getLogger("gateway.test").error("the secret of the log")
-        told = {"topic": "secret/a", "payload": "the secret of a message"}
-        assert (await anna.ask("POST", "messages", told))[0] == 200
-        answers = await asyncio.gather(*waiting)
-    assert [status for status, _ in answers] == [401, 401]
-    assert "secret" not in str(answers)
+    """A log that is followed, and messages: the page asks, and is answered half a minute later."""
+    asked, may_go = asyncio.Event(), asyncio.Event()
+
+    async def slow(_asked: ApiRequest) -> dict[str, str]:
+        asked.set()
+        await may_go.wait()
+        return {"secret": "line"}
+
+    def rules(text: str) -> Policy:
+        return Policy(policy_file.parse(text, "access.toml", frozenset()))
+
+    passwords = Passwords({"olga": CHEAP.hash("olga")})
+    door = WebLogIn(rules(POLICY), passwords, may_enter)
+    notes = AuditNotes(AuditTrail(tmp_path / "audit.jsonl"), lambda _kind, _who: None)
+    owner = PageOwner("gw", is_secure=False, names=frozenset())
+    face = PageFace(owner, door, {"log": slow}, notes, lambda _visitor: {})
+    token = await door.log_in("olga", b"olga", "127.0.0.1")
+    assert isinstance(token, Token)
+    answer = face.answer(
+        HttpRequest("GET", "/api/v1/log", f"Bearer {token.text}", "gw"), "127.0.0.1"
+    )
+    assert isinstance(answer, Awaitable)
+    waiting = asyncio.ensure_future(answer)
+    await asked.wait()
+    face.follow(rules(policy), passwords if is_user else Passwords({}))
+    may_go.set()
+    page = await waiting
+    assert page.status == status
+    assert (b"secret" in page.body) == (status == 200)
 
 
 async def _users(at: Looker) -> dict[str, dict[str, Any]]:
