@@ -70,7 +70,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, REST): 1,
     (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
-    (PRIVATE_LOOKS, TESTS): 181,
+    (PRIVATE_LOOKS, TESTS): 177,
 }
 """The numbers that stand above their goal today, by measure and part."""
 
