@@ -93,7 +93,7 @@ def test_a_switch_may_ask_who_listens(pi: Namespace, beside: Namespace) -> None:
 def test_a_port_is_open_for_its_networks_alone(
     pi: Namespace, beside: Namespace, port: int, source: str, passes: bool
 ) -> None:
-    """What is not let in gets no answer, where a closed port would refuse."""
+    """A connection that is not let in gets no answer, where a closed port would refuse it."""
     if source != THEIRS:
         beside.ip("address", "add", f"{source}/64", "dev", "wire", "nodad")
         pi.ip("route", "add", "fd71::/64", "dev", "wire")
