@@ -106,7 +106,7 @@ def known(gateway: FleetGateway) -> set[str]:
         "retained": bool(list(broker.retention.match("kept"))),
         "session": [one.client.client_id for one in broker.sessions.values()] == ["away"],
         "sensor": "added"
-        in {one["name"] for one in process.parts.readings.listing() if one["is_added"]},
+        in {one["name"] for one in process.parts.readings.listed() if one["is_added"]},
         "endpoint": "node" in {one.endpoint for one in directory.registry.registrations()},
         "member": process.parts.members.known.get("other") is not None,
         "former key": statement is not None and len(statement.keys) == 1,
