@@ -35,12 +35,15 @@ class Environment:
         starter: where `STARTER` stands on the machine.
         is_carried: whether copies of interpreters are kept beside the releases: a start whose
             interpreter is gone goes over to one.
+        python: the Python of which it is made, which tools such as uv and pyenv keep in a home;
+            None for the system's.
 
     """
 
     folder: Path
     starter: Path
     is_carried: bool = False
+    python: Path | None = None
 
 
 OF_RELEASES = Environment(INSTALLED, INSTALLED / "interpreter" / STARTER, is_carried=True)
@@ -52,7 +55,7 @@ def environment_here() -> Environment | None:
     if sys.prefix == sys.base_prefix:
         return None
     starter = Path(str(resources.files(__package__))) / STARTER
-    return Environment(Path(sys.prefix), starter)
+    return Environment(Path(sys.prefix), starter, python=Path(sys.base_prefix))
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +243,8 @@ def _home(service: ServicePlan | CloudService) -> str:
     used = [service.folder, service.state_dir, Path(service.command[0])]
     if service.environment is not None:
         used.append(service.environment.starter)
+        if service.environment.python is not None:
+            used.append(service.environment.python)
     if not any(path.is_relative_to(home) for path in used for home in HOMES):
         return ""
     why = "# The program or its files are in a home: the last of two such lines holds."

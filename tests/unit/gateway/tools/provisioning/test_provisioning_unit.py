@@ -9,7 +9,7 @@ import pytest
 
 from gateway.base import exit_codes
 from gateway.tools.provisioning import new_folder
-from gateway.tools.provisioning.unit import ServicePlan, first_start_unit, unit
+from gateway.tools.provisioning.unit import Environment, ServicePlan, first_start_unit, unit
 
 
 def lines(
@@ -36,6 +36,19 @@ def test_a_user_s_own_may_write_its_state_and_read_its_home() -> None:
         "ProtectHome=yes",
         "ProtectHome=read-only",
     ]
+
+
+def test_a_python_in_a_home_is_not_hidden_from_a_service_that_stands_elsewhere() -> None:
+    """Tools such as uv and pyenv keep it there."""
+    starter = Path("/srv/hedgerow/interpreter.sh")
+    python = Path("/home/pi/.local/share/uv/python/cpython-3.12")
+    environment = Environment(Path("/srv/hedgerow/venv"), starter, python=python)
+    folders = Path("/etc/hedgerow"), Path("/var/lib/hedgerow")
+    made = unit(
+        ServicePlan("gw", ("/srv/hedgerow/venv/bin/hedgerow",), "hedgerow", *folders, environment)
+    )
+    assert made.count("ProtectHome=") == 2
+    assert made.index("ProtectHome=yes") < made.index("ProtectHome=read-only")
 
 
 @pytest.mark.parametrize(
