@@ -12,12 +12,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import pytest
-
-# No package holds these under --import-mode=importlib.
-sys.path.insert(0, str(Path(__file__).parent))
-
 import bed
+import pytest
 from bed import Pi
 from commands import run, until
 
