@@ -97,11 +97,13 @@ class _Proof:
                 and 0 <= sides < GROUP
                 and (expiry_s is None or type(expiry_s) is int)
                 and len(path) % HASH_BYTES == 0
+                and sides >> len(path) // HASH_BYTES == 0
             )
             if is_right and had:
                 number, qos, content = had
-                is_right = type(number) is type(qos) is int and isinstance(content, bytes)
-                return cls(signature, sides, path, expiry_s, (number, qos, content))
+                if type(number) is type(qos) is int and isinstance(content, bytes):
+                    return cls(signature, sides, path, expiry_s, (number, qos, content))
+                is_right = False
         except _UNREAD as error:
             raise ProtocolError("proof of a retained message", data) from error
         if not is_right:

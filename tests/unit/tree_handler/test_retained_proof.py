@@ -139,6 +139,25 @@ def test_nothing_of_it_can_be_another(
         assert msgpack.unpackb(changed.proof)[:3] == msgpack.unpackb(told.proof)[:3]
 
 
+def test_a_proof_that_says_a_side_of_nothing_is_none() -> None:
+    """A proof has one form: a bit that nobody reads would make another one of it."""
+    ((number, entry),) = arrived(rows_of([("a", 1, True, b"x", {})]))
+    told = told_of(entry, number)
+    signature, sides, path, *rest = msgpack.unpackb(told.proof)
+    assert (sides, path) == (0, b"")
+    other = replace(told, proof=msgpack.packb((signature, 1, path, *rest)))
+    assert READER.check(other) is Verdict.FORGED
+
+
+@pytest.mark.parametrize("had", [("1", 1, b"x"), (1, True, b"x"), (1, 1, "x")])
+def test_a_proof_of_what_expired_that_is_of_other_types_is_none(had: tuple[Any, ...]) -> None:
+    ((number, entry),) = arrived(rows_of([("a", 1, True, b"x", {})]))
+    told = told_of(entry, number)
+    expired = replace(told, qos=None, payload=b"", properties={}, dead_s=0.0)
+    other = replace(expired, proof=msgpack.packb((*msgpack.unpackb(told.proof), *had)))
+    assert READER.check(other) is Verdict.FORGED
+
+
 def test_another_gateway_can_not_sign_for_it() -> None:
     told = Retained("a", RetainedVersion(1, 1, *STREAM), 3, 1, b"x", {})
     (forged,) = proofs("gw-x").prove([told])
