@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 from coap_gateway import CoapGateway
+from missing_peer import skip_or_fail_in_ci
 from remote_clients import changes
 
 FOLDER = Path(__file__).parent / "node_coap"
@@ -82,9 +82,7 @@ class Node:
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     if shutil.which("node") is None or not (FOLDER / "node_modules" / "coap").is_dir():
         missing = f"Node's coap is not installed: npm ci --prefix {FOLDER.name}"
-        if os.environ.get("CI"):
-            pytest.fail(missing, pytrace=False)
-        pytest.skip(missing)
+        skip_or_fail_in_ci(missing)
     gateway = CoapGateway(tmp_path_factory.mktemp("gateway"))
     try:
         yield Node(gateway)

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
 from loaded_file import loaded
+from role_templates import environment_of
 
 from benchmarks.mesh.namespaces import Namespace, run
 
@@ -191,9 +191,7 @@ class RelayBed:
 
     def render(self, template: Path, **given: object) -> str:
         """A template of a role, with what the role would give it."""
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(template.parent), trim_blocks=True, autoescape=False
-        )
+        environment = environment_of(template)
         environment.filters["hedgerow_relay_address"] = FILTERS.address
         environment.filters["regex_replace"] = lambda text, *_: text.rpartition(":")[2]
         environment.globals["lookup"] = lambda *_: ""

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import jinja2
 import pytest
+from role_templates import environment_of
 
 from benchmarks.mesh.namespaces import Namespace, run
 
@@ -38,17 +38,17 @@ table inet behind {
 def pi() -> Iterator[Namespace]:
     """A machine with the role's firewall, open for one network's MQTT and CoAP."""
     made = Namespace("pi")
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATE.parent), trim_blocks=True, autoescape=False
-    )
-    environment.tests["search"] = lambda text, pattern: re.search(pattern, text) is not None
-    rules = environment.get_template(TEMPLATE.name).render(
-        ansible_managed="a test",
-        firewall_networks=["fd70::/64"],
-        firewall_ssh_networks=["fd71::/64"],
-        firewall_ssh_ports=[22],
-        _firewall_tcp=[8883],
-        _firewall_udp=[5684],
+    rules = (
+        environment_of(TEMPLATE)
+        .get_template(TEMPLATE.name)
+        .render(
+            ansible_managed="a test",
+            firewall_networks=["fd70::/64"],
+            firewall_ssh_networks=["fd71::/64"],
+            firewall_ssh_ports=[22],
+            _firewall_tcp=[8883],
+            _firewall_udp=[5684],
+        )
     )
     made.nft(rules)
     yield made

@@ -24,6 +24,7 @@ from typing import Any
 
 import fleet_keys
 import pytest
+from missing_peer import skip_or_fail_in_ci
 
 PROJECT = Path(__file__).resolve().parents[2]
 ANSIBLE = PROJECT / "deploy" / "ansible"
@@ -67,12 +68,6 @@ def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str
     return subprocess.run(
         command, capture_output=True, text=True, timeout=600, check=False, **options
     )
-
-
-def skip_or_fail_in_ci(reason: str) -> None:
-    if os.environ.get("CI"):
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from gateway.trust.policy.principal import Principal
 from light_dataclasses import dataclass
+
+DONE: Final[Mapping[str, Any]] = {}
+"""The answer to what has nothing to tell but that it is done."""
 
 
 def _stays() -> None:

@@ -20,7 +20,7 @@ from dtls.errors import KeystoreError
 from gateway.base.in_turns import in_turns
 from gateway.process.access.device_keys import DeviceKeyError, KnownDevice, NoDeviceKeyError
 from gateway.process.page.administration import GivenRoles
-from gateway.process.page.api_request import ApiRequest, Handlers
+from gateway.process.page.api_request import DONE, ApiRequest, Handlers
 from gateway.trust.policy.action import CONSOLE, MEMBERSHIP, Action
 from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.principal import PSK, Principal
@@ -30,7 +30,6 @@ PATH: Final = "/page/device-keys"
 """In a policy: ``console /page/device-keys``."""
 DEVICES_PER_TURN: Final = 100
 """Then others have a turn: there may be a thousand."""
-DONE: Final[dict[str, Any]] = {}
 _QUIET_ZONE: Final = 4
 """Modules around the code (ISO/IEC 18004, section 6.3.8)."""
 

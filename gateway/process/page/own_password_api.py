@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any
 
 from gateway.broker.access.passwords import UserCheck
 from gateway.process.page import user_file
-from gateway.process.page.api_request import ApiRequest, Handlers
+from gateway.process.page.api_request import DONE, ApiRequest, Handlers
 from gateway.process.page.audit_notes import WRONG_PASSWORD, AuditNotes
 from gateway.process.page.user_file import UserDesk
 from gateway.trust.policy.principal import CONSOLE, Principal
 from gateway.web import chosen_password
 from gateway.web.api_error import ApiError
 from gateway.web.log_in import WebLogIn
-
-DONE: Final[dict[str, Any]] = {}
 
 
 class OwnPasswordApi:

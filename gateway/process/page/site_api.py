@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from gateway.base.in_turns import in_turns
-from gateway.process.page.api_request import ApiRequest, Handlers
+from gateway.process.page.api_request import DONE, ApiRequest, Handlers
 from gateway.process.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Actuator
@@ -38,7 +38,6 @@ LINKS_PER_TURN: Final = 20
 """Then others have a turn: a gateway may have hundreds."""
 _OPTION_CHARACTERS: Final = 60
 """Of an identifier that an option holds, whatever characters they are."""
-DONE: Final[Mapping[str, Any]] = {}
 
 
 class SensorsListed(Protocol):

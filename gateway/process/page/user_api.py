@@ -21,7 +21,7 @@ from gateway.broker.access.password_lines import PasswordLineError
 from gateway.broker.access.passwords import Passwords, UserCheck
 from gateway.process.page import user_file
 from gateway.process.page.administration import Administration
-from gateway.process.page.api_request import ApiRequest, Handlers
+from gateway.process.page.api_request import DONE, ApiRequest, Handlers
 from gateway.process.page.user_file import FIELD, UserDesk, has_one, short
 from gateway.process.page.user_roles import (
     USERS_PER_TURN,
@@ -37,7 +37,6 @@ from gateway.web.chosen_password import why_unfit
 
 USERS_MAX: Final = 1_000
 """That a page makes."""
-DONE: Final[dict[str, Any]] = {}
 _LAST: Final = "is the last one who may change users"
 _CHANGED: Final = f"{FIELD} changed"
 """As the audit trail has it (`gateway.process.access.changes`)."""

@@ -132,7 +132,7 @@ class Alone:
         self.part.begin(own)
 
     async def dials(self) -> dict[str, TcpAddress]:
-        """Whom it has dialled when an hour has passed."""
+        """Return the members that it has dialled within an hour, with their addresses."""
         for second in range(0, 3_600, 5):
             self.part.handle_timer(float(second))
             for _ in range(3):
