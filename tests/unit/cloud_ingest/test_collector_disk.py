@@ -95,6 +95,11 @@ def told(spool: Path) -> dict[str, Any]:
     return found
 
 
+def said_of_the_file(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the lines of the log that name `status.json`."""
+    return [one.getMessage() for one in caplog.records if "status.json" in one.getMessage()]
+
+
 async def test_on_a_full_disk_it_goes_on_and_has_all_once_there_is_room(
     fleet: Fleet, small_disk: Tmpfs, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -116,7 +121,9 @@ async def test_on_a_full_disk_it_goes_on_and_has_all_once_there_is_room(
         publish(gateway, "behind")
         await until(lambda: {b"before", b"meanwhile" * 1_000, b"behind"} <= spooled(spool))
         await until(lambda: told(spool)["refusals"].get(failed, 0) >= 3)
-    said = [one.getMessage() for one in caplog.records if "status.json" in one.getMessage()]
+        # A thread writes the file, and the collector says so when it hears of it: a moment later.
+        await until(lambda: len(said_of_the_file(caplog)) >= 2)
+    said = said_of_the_file(caplog)
     assert said[0] == (
         f"{spool / 'status.json'}: {os.strerror(errno.ENOSPC)}: it is not written until it can be"
     )
