@@ -14,7 +14,7 @@ from tree_host import KEY, Listener, until
 
 from gateway.base.lasting_clock import LastingClock
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.opening import open_store
 from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.connection import Connection
@@ -174,7 +174,7 @@ class Gateway:
         file = ClockFile(self._folder / self.name, self.name)
         origins.load(file.take())
         history = LogHistory(self.node, own)
-        durable = Durable(history, clock, self.now, origins)
+        durable = DurablePersistence(history, clock, self.now, origins)
         around = Hooks(
             Authenticator(lambda client, password: True),
             self.node.origin,

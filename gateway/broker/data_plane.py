@@ -16,25 +16,25 @@ from gateway.base.tasks import Tasks
 from gateway.base.turns import Turns
 from gateway.broker import owners
 from gateway.broker.durability.checkpoints import Checkpoints
-from gateway.broker.durability.durability import Durability
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.history import History
+from gateway.broker.durability.offline_spill import OfflineSpill
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.durability.recovered import Recovered
 from gateway.broker.durability.recovery import Recovery
+from gateway.broker.durability.restored_sessions import Restorable
 from gateway.broker.durability.saved import Checkpoint
-from gateway.broker.durability.sessions_again import Restorable
 from gateway.broker.durability.snapshot import Snapshots
-from gateway.broker.durability.sparing import Sparing
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.arriving import HAD_BEFORE
-from gateway.broker.left_wills import LeftWills
 from gateway.broker.limits import DROPS, Limits, counted_refusals
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.session import Session
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.upkeep import SWEEP_S, TURN_S
+from gateway.broker.will_recovery import WillRecovery
 from gateway.mqtt import ReasonCode
 
 LEFT_OUT: Final = "retained message left out of this start for want of room"
@@ -80,7 +80,7 @@ class DataPlane:
         self,
         hooks: Hooks,
         limits: Limits | None = None,
-        durability: Durability | None = None,
+        durability: Persistence | None = None,
         refusals: CountedLines | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
@@ -90,7 +90,7 @@ class DataPlane:
         self.refusals = refusals or counted_refusals(self.now)
         self.traffic = Traffic()
         self._hooks = hooks
-        self._durability = durability or Durability()
+        self._durability = durability or Persistence()
         self._failures = Failures(self.refusals)
         self.tasks = Tasks(self._failures)
         self._turns = Turns(self._end_turn)
@@ -116,7 +116,7 @@ class DataPlane:
         self.shared_retention = out.shared_retention
         self.arriving = out.arriving
         self._output = out.output
-        self._owing = out.owing
+        self._retained_backlogs = out.retained_backlogs
         self.budget = kept.budget
         self.log_room = kept.log_room
         self.acceptance = kept.acceptance
@@ -155,7 +155,7 @@ class DataPlane:
     # -- life ------------------------------------------------------------------------------------
 
     def recover(
-        self, durable: Durable, history: History, store: Store, saved: Checkpoint
+        self, durable: DurablePersistence, history: History, store: Store, saved: Checkpoint
     ) -> Recovered:
         """Go on from what was there before the last stop or crash; keep it from now on.
 
@@ -174,7 +174,7 @@ class DataPlane:
             self.subscriptions,
             self.routes,
             self.retention,
-            self._owing,
+            self._retained_backlogs,
             self.budget,
             self._hooks.groups,
         )
@@ -191,7 +191,7 @@ class DataPlane:
             history,
             store,
             snapshots,
-            Sparing(self.sessions, history, self.limits),
+            OfflineSpill(self.sessions, history, self.limits),
             self.acceptance.commit,
             self.now,
         )
@@ -199,7 +199,7 @@ class DataPlane:
         self.checkpoints = checkpoints
         durable.write()  # what a neighbour brings from now on stands behind where this life begins
         permissions, failures = self._hooks.permissions, self._failures
-        left = LeftWills(
+        left = WillRecovery(
             durable, self.sessions, self.wills, permissions, self.tasks, failures, self.refusals
         )
         for one in recovery.wills_standing:

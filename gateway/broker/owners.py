@@ -12,7 +12,7 @@ from gateway.base.event_log.failures import Failures
 from gateway.base.tasks import Tasks
 from gateway.base.turns import Turns
 from gateway.broker.delivery_rights import DeliveryRights
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.each_listener import EachListener
 from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.acceptance import Acceptance
@@ -32,7 +32,7 @@ from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.outbound.routes import KnownRoutes, Routes, SubscriberTree
 from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.neighbours import SharedRetention
-from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retained_backlogs import RetainedBacklogs
 from gateway.broker.retained.retention import Retention
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.inheritance import Inheritance
@@ -68,7 +68,7 @@ class BrokerGround:
 
     hooks: Hooks
     limits: Limits
-    durability: Durability
+    durability: Persistence
     refusals: CountedLines
     failures: Failures
     tasks: Tasks
@@ -87,7 +87,7 @@ class Outbound:
         rights: who may receive what.
         routes: where topics go.
         delivery: hands messages to sessions.
-        owing: retained messages that subscribers still get.
+        retained_backlogs: retained messages that subscribers still get.
         bridged: what bridges have retained.
         retention: what is retained.
         shared_retention: the same, for neighbours.
@@ -102,7 +102,7 @@ class Outbound:
     rights: DeliveryRights
     routes: Routes
     delivery: Delivery
-    owing: Owing
+    retained_backlogs: RetainedBacklogs
     bridged: RetainedByBridges
     retention: Retention
     shared_retention: SharedRetention
@@ -166,21 +166,21 @@ def outbound(ground: BrokerGround) -> Outbound:
     rights = DeliveryRights(hooks.permissions, known_routes, ground.tasks)
     routes = Routes(tree, known_routes, limits, rights.may_deliver, hooks.groups)
     delivery = Delivery(hooks.groups)
-    owing = Owing()
+    retained_backlogs = RetainedBacklogs()
     bridged = RetainedByBridges(limits.retained_messages)
     retention = Retention(limits, durability, refusals, now, hooks.origins)
-    outlet = Outlet(routes, delivery, retention, bridged, owing, ground.failures)
+    outlet = Outlet(routes, delivery, retention, bridged, retained_backlogs, ground.failures)
     return Outbound(
         tree=tree,
         known_routes=known_routes,
         rights=rights,
         routes=routes,
         delivery=delivery,
-        owing=owing,
+        retained_backlogs=retained_backlogs,
         bridged=bridged,
         retention=retention,
         shared_retention=SharedRetention(
-            retention, routes, delivery, owing, durability, refusals, ground.turns
+            retention, routes, delivery, retained_backlogs, durability, refusals, ground.turns
         ),
         outlet=outlet,
         arriving=Arriving(routes, delivery, outlet, retention, durability, refusals, now),
@@ -218,7 +218,9 @@ def keeping(ground: BrokerGround, out: Outbound) -> Keeping:
         inheritance=inheritance,
         subscriptions=subscriptions,
         wills=wills,
-        sessions=Sessions(budget, subscriptions, wills, out.owing, durability, events, now),
+        sessions=Sessions(
+            budget, subscriptions, wills, out.retained_backlogs, durability, events, now
+        ),
     )
 
 
@@ -231,7 +233,7 @@ def inbound(ground: BrokerGround, out: Outbound, kept: Keeping) -> Inbound:
         out.retention,
         out.delivery,
         out.bridged,
-        out.owing,
+        out.retained_backlogs,
         out.rights.may_deliver,
         limits,
         now,

@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from passing_days import Days, Device, turn
 
 from gateway.base.lasting_clock import STEP_S, KernelClocks, LastingClock
-from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
-from gateway.broker.durability.sessions_again import BACK_S
+from gateway.broker.durability.durable_persistence import MARK_S, QUIET_MARK_S
+from gateway.broker.durability.restored_sessions import BACK_S
 from gateway.mqtt import (
     Disconnect,
     PropertyId,

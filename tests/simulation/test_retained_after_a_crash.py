@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Wire, World
 
-from gateway.broker.durability.retained_again import unearthed
+from gateway.broker.durability.restored_retained import unearthed
 from gateway.broker.durability.saved import SavedTombstone
 from gateway.broker.inbound.connection import Connection
 from gateway.mqtt import (

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 from gateway.base.turns import Turns
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.hooks import Tree
 from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.inbound.publisher import Publisher
@@ -82,7 +82,7 @@ class Acceptance:
         tree: Tree,
         outlet: Outlet,
         retention: Retention,
-        durability: Durability,
+        durability: Persistence,
         turns: Turns,
         room: LogRoom,
         now: Callable[[], float],

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Final
 
 from gateway.base.event_log.counted_lines import CountedLines
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import EXPIRY, HandedOnMessage, Message
 from gateway.broker.outbound.outlet import Outlet
@@ -50,7 +50,7 @@ class Arriving:
         delivery: Delivery,
         outlet: Outlet,
         retention: Retention,
-        durability: Durability,
+        durability: Persistence,
         refusals: CountedLines,
         now: Callable[[], float],
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.inbound.reasons import with_reason
 from gateway.broker.sessions.registry import Sessions
@@ -21,7 +21,7 @@ class Departures:
 
     """
 
-    def __init__(self, sessions: Sessions, acceptance: Acceptance, durability: Durability) -> None:
+    def __init__(self, sessions: Sessions, acceptance: Acceptance, durability: Persistence) -> None:
         self._sessions = sessions
         self._acceptance = acceptance
         self._durability = durability

@@ -12,7 +12,7 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.hooks import BrokerPermissions, Client, DeliveryVerdict, PrivateTopics
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Limits
-from gateway.broker.retained.owed import Wanted
+from gateway.broker.retained.retained_backlog import BacklogFilter
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
@@ -87,7 +87,7 @@ class _Granted:
     """The result of a SUBSCRIBE: a reason for each filter, and the retained messages to send."""
 
     reasons: list[int] = field(default_factory=list)
-    wanted: list[Wanted] = field(default_factory=list)
+    wanted: list[BacklogFilter] = field(default_factory=list)
 
 
 class Requests:
@@ -222,7 +222,7 @@ class Requests:
                 and not request.filter.startswith("$share/")
                 and self._served_by(request.filter) is None
             ):
-                granted.wanted.append(Wanted(request.filter, request.qos, identifiers[0]))
+                granted.wanted.append(BacklogFilter(request.filter, request.qos, identifiers[0]))
 
     def _answer(self, publisher: Publisher, packet: Subscribe, granted: _Granted | None) -> None:
         """Send the SUBACK, then what is retained, in one write."""

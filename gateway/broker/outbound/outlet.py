@@ -9,7 +9,7 @@ from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.bridged import RetainedByBridges
-from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retained_backlogs import RetainedBacklogs
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
 from tree_handler.holders import SharedGroup
@@ -23,7 +23,7 @@ class Outlet:
         delivery: hands messages over.
         retention: keeps what is to be retained.
         bridged: remembers what of it came from bridges.
-        owing: which sessions are owed what is retained.
+        retained_backlogs: which sessions are owed what is retained.
         failures: is told of what could not be given out.
 
     Attributes:
@@ -37,7 +37,7 @@ class Outlet:
         delivery: Delivery,
         retention: Retention,
         bridged: RetainedByBridges,
-        owing: Owing,
+        retained_backlogs: RetainedBacklogs,
         failures: Failures,
     ) -> None:
         self.failures = failures
@@ -45,7 +45,7 @@ class Outlet:
         self._delivery = delivery
         self._retention = retention
         self._bridged = bridged
-        self._owing = owing
+        self._retained_backlogs = retained_backlogs
 
     def share(self, message: Message) -> None:
         """Choose whose members of shared subscriptions get a message that is accepted here.
@@ -102,4 +102,4 @@ class Outlet:
         if self._retention.retain(message, owner):
             self._bridged.retained(message.topic, publisher)
             if message.qos:
-                self._owing.replaced(message.topic)
+                self._retained_backlogs.replaced(message.topic)

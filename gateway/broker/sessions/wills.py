@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.pauses import GrowingPause
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.outbound.message import Message
@@ -71,7 +71,7 @@ class Wills:
     def __init__(
         self,
         acceptance: Acceptance,
-        durability: Durability,
+        durability: Persistence,
         refusals: CountedLines,
         now: Callable[[], float],
     ) -> None:

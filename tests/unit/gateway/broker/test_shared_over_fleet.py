@@ -14,7 +14,7 @@ from gateway.broker.inbound.connection import Connection
 from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.estates import BYTES_MAX, SHARE
 from gateway.broker.sessions.inheritance import ELSEWHERE_AT_ONCE
-from gateway.log.commits import Committed
+from gateway.log.commit_callback import Committed
 from gateway.mqtt import (
     Connect,
     Disconnect,

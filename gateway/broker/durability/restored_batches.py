@@ -1,8 +1,8 @@
 """The batches of the history, as it is read: which of their messages sessions are to be given.
 
 A batch waits until the journal says that it had been delivered, by a number that is at least its
-own. What the log has lost by then is noted as lacking (`lacking`), and given in its order as soon
-as the history comes to it, for a neighbour may have brought it back.
+own. What the log has lost by then is noted as lacking (`delivery_gaps`), and given in its order as
+soon as the history comes to it, for a neighbour may have brought it back.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Final
 
+from gateway.broker.durability.delivery_gaps import DeliveryGaps
 from gateway.broker.durability.history import History
-from gateway.broker.durability.lacking import Lacking
 from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Header
@@ -41,7 +41,7 @@ class _Stream:
     pending: dict[int, ReadBatch] = field(default_factory=dict)
 
 
-class BatchesAgain:
+class RestoredBatches:
     """Those of all streams of clients' messages.
 
     Args:
@@ -50,7 +50,9 @@ class BatchesAgain:
         strange: is told what can't be read.
     """
 
-    def __init__(self, history: History, lacking: Lacking, strange: Callable[[str], None]) -> None:
+    def __init__(
+        self, history: History, lacking: DeliveryGaps, strange: Callable[[str], None]
+    ) -> None:
         self._position = 0
         self._begin_us: int | None = None
         self._ahead: dict[Epoch, Intervals] | None = None

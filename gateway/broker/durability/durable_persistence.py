@@ -16,11 +16,11 @@ from typing import Final
 
 from gateway.base.lasting_clock import STEP_S, LastingClock
 from gateway.broker.durability.changes import Changes
-from gateway.broker.durability.durability import Durability
 from gateway.broker.durability.history import History
 from gateway.broker.durability.journal import Journal, SessionRecord
-from gateway.broker.durability.reading_back import ReadingBack
-from gateway.broker.durability.standing_wills import SavedWill, StandingWills, WillsAgain
+from gateway.broker.durability.persistence import Persistence
+from gateway.broker.durability.queue_log_reader import QueueLogReader
+from gateway.broker.durability.standing_wills import RestoredWills, SavedWill, StandingWills
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
@@ -43,7 +43,7 @@ RETRY_WRITE_S: Final = 0.05
 _log = logging.getLogger(__name__)
 
 
-class Durable(Durability):
+class DurablePersistence(Persistence):
     """The durable side of one broker.
 
     Args:
@@ -69,7 +69,7 @@ class Durable(Durability):
         origins: OriginClocks | None = None,
     ) -> None:
         self._origins = OriginClocks(history.own) if origins is None else origins
-        self._reading = ReadingBack(history, now)
+        self._reading = QueueLogReader(history, now)
         super().__init__(history.own, self._reading)
         self.journal = Journal(history.own)
         self._nobody = SessionRecord(0, self.journal)
@@ -92,7 +92,7 @@ class Durable(Durability):
         """Queues read from there what the log has let go."""
         self._reading.spared = spared
 
-    def go_on(self, changes: Changes, wills: WillsAgain) -> None:
+    def go_on(self, changes: Changes, wills: RestoredWills) -> None:
         """The journal goes on from the life before.
 
         Args:

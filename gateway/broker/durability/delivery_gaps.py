@@ -31,7 +31,7 @@ MAX_ENDS: Final = 8
 """Of so many of this gateway's lives it is known who had their ends, the latest ones."""
 
 
-class SavedLack(NamedTuple):
+class SavedGap(NamedTuple):
     """Numbers of a stream that sessions lack, or that one session has had.
 
     Attributes:
@@ -47,7 +47,7 @@ class SavedLack(NamedTuple):
     ranges: tuple[int, ...]
 
 
-class Lacking:
+class DeliveryGaps:
     """The messages behind the mark that local sessions lack, and the sessions that had them.
 
     Attributes:
@@ -134,14 +134,14 @@ class Lacking:
 
     # -- over a checkpoint -----------------------------------------------------------------------
 
-    def saved(self) -> list[SavedLack]:
+    def saved(self) -> list[SavedGap]:
         """Return what a checkpoint has to say."""
         rows = [_saved(0, stream, numbers) for stream, numbers in self._numbers.items()]
         for stream, had in self._had.items():
             rows += [_saved(session, stream, numbers) for session, numbers in had.items()]
         return rows
 
-    def load(self, rows: Iterable[SavedLack]) -> None:
+    def load(self, rows: Iterable[SavedGap]) -> None:
         """Take what a checkpoint says."""
         for session, origin, epoch, ranges in rows:
             stream = (origin, epoch)
@@ -167,5 +167,5 @@ class Lacking:
 _NOTHING: Final = Intervals()
 
 
-def _saved(session: int, stream: Epoch, numbers: Intervals) -> SavedLack:
-    return SavedLack(session, *stream, tuple(number for both in numbers for number in both))
+def _saved(session: int, stream: Epoch, numbers: Intervals) -> SavedGap:
+    return SavedGap(session, *stream, tuple(number for both in numbers for number in both))

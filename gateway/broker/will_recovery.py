@@ -8,14 +8,14 @@ from functools import partial
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.base.tasks import Tasks
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import TopicPermissions
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.wills import Wills
 
 
-class LeftWills:
+class WillRecovery:
     """Publishes them, or has them wait for what is left of their delay.
 
     Args:
@@ -31,7 +31,7 @@ class LeftWills:
 
     def __init__(
         self,
-        durable: Durable,
+        durable: DurablePersistence,
         sessions: Sessions,
         wills: Wills,
         permissions: TopicPermissions | None,

@@ -11,7 +11,7 @@ from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 
 
-class GoingSegments:
+class SegmentsToTrim:
     """Sealed segments, one behind the other, that may be read in a thread.
 
     Args:

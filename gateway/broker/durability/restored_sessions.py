@@ -9,21 +9,21 @@ from typing import Any, Final
 
 from gateway.broker.durability import saved_places
 from gateway.broker.durability.changes import Changes
-from gateway.broker.durability.estates_again import EstatesAgain
+from gateway.broker.durability.delivery_gaps import DeliveryGaps
 from gateway.broker.durability.journal import Event, Journal, Operation, SessionRecord
 from gateway.broker.durability.journal_frame import Move
-from gateway.broker.durability.lacking import Lacking
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
+from gateway.broker.durability.restored_estates import RestoredEstates
 from gateway.broker.durability.saved import SavedPlaces, SavedSession
 from gateway.broker.hooks import Client
 from gateway.broker.limits import RANGES, Budget
 from gateway.broker.outbound.message import IN_PACKET, LearntMessage, Message
 from gateway.broker.outbound.routes import Routes
-from gateway.broker.retained.owed import RetainedBacklog, Wanted
-from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retained_backlog import BacklogFilter, RetainedBacklog
+from gateway.broker.retained.retained_backlogs import RetainedBacklogs
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.estates import Estate
-from gateway.broker.sessions.logged import Logged
+from gateway.broker.sessions.queue_log import QueueLog
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
@@ -49,7 +49,7 @@ class Restorable:
         subscriptions: theirs.
         routes: where topics go.
         retention: what is retained.
-        owing: which sessions are owed what is retained.
+        retained_backlogs: which sessions are owed what is retained.
         budget: what queues share, and the limits of each.
         groups: decides whose members of shared subscriptions get what.
 
@@ -59,12 +59,12 @@ class Restorable:
     subscriptions: Subscriptions
     routes: Routes
     retention: Retention
-    owing: Owing
+    retained_backlogs: RetainedBacklogs
     budget: Budget
     groups: SharedGroups
 
 
-class SessionsAgain:
+class RestoredSessions:
     """The sessions of one broker that has no connections yet.
 
     Limits on queues do not count before `hand_over`: what left a queue at once in life waits here
@@ -89,10 +89,10 @@ class SessionsAgain:
         self,
         parts: Restorable,
         delivery: ReplayedDelivery,
-        lacking: Lacking,
+        lacking: DeliveryGaps,
         changes: Changes,
         strange: Callable[[str], None],
-        logged: Logged | None,
+        logged: QueueLog | None,
         now_s: float,
     ) -> None:
         self._parts = parts
@@ -115,7 +115,7 @@ class SessionsAgain:
         self._given: defaultdict[int, set[str]] = defaultdict(set)
         """Topics of retained messages that the frame gives, by session."""
         self.next_number = 1
-        self.estates = EstatesAgain()
+        self.estates = RestoredEstates()
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -152,7 +152,7 @@ class SessionsAgain:
         if saved.away_us is not None:
             self._away_us[saved.number] = saved.away_us
         if saved.owed is not None:
-            self._parts.owing.owe(session, saved.owed)
+            self._parts.retained_backlogs.owe(session, saved.owed)
         for topic_filter, subscription in saved.subscriptions.items():
             self._subscribe(session, topic_filter, subscription)
         for sent in saved.inflight:
@@ -238,10 +238,12 @@ class SessionsAgain:
 
     def _owed(self, session: Session, number: int, wanted: tuple[tuple[Any, ...], ...]) -> None:
         if wanted:
-            owed = RetainedBacklog(tuple(Wanted(*one) for one in wanted), set(self._given[number]))
-            self._parts.owing.owe(session, owed)
+            owed = RetainedBacklog(
+                tuple(BacklogFilter(*one) for one in wanted), set(self._given[number])
+            )
+            self._parts.retained_backlogs.owe(session, owed)
         else:
-            self._parts.owing.settled(session)
+            self._parts.retained_backlogs.settled(session)
 
     def _opened(self, session: Session | None, number: int, *fields: Any) -> None:
         *of_client, expiry_s = fields

@@ -16,7 +16,7 @@ _Taken = dict[tuple[int, Epoch], Intervals]
 """Numbers that others have gone on with, by the mark of the group and the stream."""
 
 
-class EstatesAgain:
+class RestoredEstates:
     """Estates as the journal tells of them, and what it tells of those who went on with them."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ STREAMS_AT_ONCE: Final = 16
 """The most streams that are read for one session before the next may be."""
 
 
-class Logged(Protocol):
+class QueueLog(Protocol):
     """The log, as a queue asks it."""
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
@@ -38,7 +38,7 @@ class Logged(Protocol):
 
 
 def read_first(
-    log: Logged | None, places: Places
+    log: QueueLog | None, places: Places
 ) -> tuple[list[tuple[Message, int, tuple[int, ...]]], int]:
     """Read some of the first messages of places, in their order.
 

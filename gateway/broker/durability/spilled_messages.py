@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgpack
 
 from gateway.broker.durability import packed
-from gateway.broker.durability.sparing import Needed, WantedOfOrigins
+from gateway.broker.durability.offline_spill import SpillCandidates, WantedOfOrigins
 from tree_handler.batch import Entry, Epoch
 from tree_handler.intervals import Intervals
 
@@ -36,7 +36,7 @@ SELECT DISTINCT number FROM spared WHERE origin = ? AND epoch = ? ORDER BY numbe
 _LAST: Final = (1 << 63) - 1
 
 
-def put_by(db: sqlite3.Connection, needed: Needed) -> None:
+def put_by(db: sqlite3.Connection, needed: SpillCandidates) -> None:
     """Forget what nobody waits for any more, and put by what goes; within a transaction.
 
     Raises:
@@ -95,7 +95,7 @@ def _forget(db: sqlite3.Connection, wanted: WantedOfOrigins) -> None:
 
 def _put_stream(
     db: sqlite3.Connection,
-    needed: Needed,
+    needed: SpillCandidates,
     used: Counter[str],
     key: Epoch,
     of_owners: dict[str, Intervals],

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from gateway.broker.durability.history import Going, History
+from gateway.broker.durability.history import History, LogToTrim
 from gateway.broker.durability.slices import others, slice_ends_s
 from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits
@@ -32,7 +32,7 @@ WantedOfOrigins = dict[Epoch, dict[str, Intervals]]
 
 
 @dataclass(frozen=True, slots=True)
-class Needed:
+class SpillCandidates:
     """The messages that sessions wait for, and those that leave the log, at one moment.
 
     Attributes:
@@ -43,7 +43,7 @@ class Needed:
     """
 
     places: list[tuple[Owner, Places]]
-    going: Going
+    going: LogToTrim
     user_bytes: int
     all_bytes: int
 
@@ -75,7 +75,7 @@ class Needed:
                     yield number, entry
 
 
-class Sparing:
+class OfflineSpill:
     """Puts what waits for clients by before the log lets it go, with each checkpoint.
 
     Args:
@@ -115,7 +115,7 @@ class Sparing:
             return found[2]  # as they were: what waits is only taken, or added
         return backlog.places()
 
-    def look(self, *, has_any: bool) -> Needed | None:
+    def look(self, *, has_any: bool) -> SpillCandidates | None:
         """Return what goes next and who waits.
 
         Args:
@@ -136,7 +136,7 @@ class Sparing:
         ]
         self._ahead = {}
         limits = self._limits
-        return Needed(places, going, limits.spared_bytes_per_user, limits.spared_bytes)
+        return SpillCandidates(places, going, limits.spared_bytes_per_user, limits.spared_bytes)
 
 
 def label(owner: Owner) -> str:

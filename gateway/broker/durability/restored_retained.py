@@ -16,7 +16,7 @@ from tree_handler.retained.tombstones import Tombstone
 
 
 @dataclass(frozen=True, slots=True)
-class Learnt:
+class NeighbourRetained:
     """A retained message that a neighbour had told of.
 
     Attributes:
@@ -31,7 +31,7 @@ class Learnt:
     is_news: bool
 
     @classmethod
-    def of(cls, fields: list[object], waited_s: float, now_s: float) -> Learnt:
+    def of(cls, fields: list[object], waited_s: float, now_s: float) -> NeighbourRetained:
         """Read a journal event.
 
         Args:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from light_dataclasses import dataclass
 
 
-class Wanted(NamedTuple):
+class BacklogFilter(NamedTuple):
     """A filter, with the QoS and the subscription identifier (0 for none) of its subscription."""
 
     topic_filter: str
@@ -31,5 +31,5 @@ class RetainedBacklog:
 
     """
 
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[BacklogFilter, ...]
     given: set[str]

@@ -1,18 +1,19 @@
 """The port by which the broker tells of its sessions, so that they may outlive it.
 
-Here nothing is kept: this is a broker that forgets at its end. `durable` is one that does not.
+Here nothing is kept: this is a broker that forgets at its end. `durable_persistence` is one that
+does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gateway.broker.durability.lacking import Lacking
+from gateway.broker.durability.delivery_gaps import DeliveryGaps
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import Client
 from gateway.broker.inbound.accepted import Accepted
 from gateway.broker.outbound.channel import Channel
-from gateway.broker.sessions.logged import Logged
+from gateway.broker.sessions.queue_log import QueueLog
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import Will
 from tree_handler.batch import Epoch
@@ -20,7 +21,7 @@ from tree_handler.holders import SharedGroup
 from tree_handler.retained.message import Retained
 
 
-class Durability:
+class Persistence:
     """Forgets everything.
 
     Args:
@@ -34,11 +35,11 @@ class Durability:
 
     """
 
-    def __init__(self, own: Epoch = ("", 0), logged: Logged | None = None) -> None:
+    def __init__(self, own: Epoch = ("", 0), logged: QueueLog | None = None) -> None:
         self.own = own
         self.logged = logged
         self.numbers_messages = False
-        self.lacking = Lacking()
+        self.lacking = DeliveryGaps()
 
     # -- sessions and wills ----------------------------------------------------------------------
 

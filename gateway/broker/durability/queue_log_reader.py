@@ -32,7 +32,7 @@ UNREADABLE: Final = "messages that wait in the log can't be read now; they keep 
 _log = logging.getLogger(__name__)
 
 
-class ReadingBack:
+class QueueLogReader:
     """The log of one broker, as its sessions' queues read it: a `sessions.logged`.
 
     Args:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gateway.broker.retained.owed import RetainedBacklog
+from gateway.broker.retained.retained_backlog import RetainedBacklog
 from gateway.broker.sessions.session import Session
 
 
-class Owing:
+class RetainedBacklogs:
     """The sessions of one broker that are owed anything."""
 
     def __init__(self) -> None:
