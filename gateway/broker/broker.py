@@ -126,7 +126,7 @@ class GatewayBroker:
     def accept(self, entry: Entry) -> None:
         """Publish for the gateway itself, as a client would."""
         try:
-            self.core.acceptance.publish_own(Message.of(entry, self.core.now()))
+            self.core.commit_queue.publish_own(Message.of(entry, self.core.now()))
         except PacketError as error:  # whoever measures or tells goes on with all else
             self.core.refusals.count(UNFIT, f"{entry.topic}: {error}", level=logging.ERROR)
 

@@ -27,7 +27,7 @@ from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.snapshot import Snapshots
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Hooks
-from gateway.broker.inbound.arriving import HAD_BEFORE
+from gateway.broker.inbound.remote_delivery import HAD_BEFORE
 from gateway.broker.limits import DROPS, Limits, counted_refusals
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import Message
@@ -65,9 +65,9 @@ class DataPlane:
         shared_retention: the same, for neighbours.
         connections: all that are open.
         log_room: for what waits for the log.
-        acceptance: what the turn has accepted.
-        arriving: gives local subscribers what comes from elsewhere.
-        departures: ends clients' connections.
+        commit_queue: what the turn has accepted.
+        remote_delivery: gives local subscribers what comes from elsewhere.
+        disconnections: ends clients' connections.
         upkeep: looks after connections and sessions.
         service: serves connections.
         tasks: what runs beside.
@@ -95,7 +95,7 @@ class DataPlane:
         self.tasks = Tasks(self._failures)
         self._turns = Turns(self._end_turn)
         out, kept, come = owners.make(
-            owners.BrokerGround(
+            owners.BrokerFoundation(
                 hooks=hooks,
                 limits=self.limits,
                 durability=self._durability,
@@ -114,18 +114,18 @@ class DataPlane:
         self.delivery = out.delivery
         self.retention = out.retention
         self.shared_retention = out.shared_retention
-        self.arriving = out.arriving
+        self.remote_delivery = out.remote_delivery
         self._output = out.output
         self._retained_backlogs = out.retained_backlogs
         self.budget = kept.budget
         self.log_room = kept.log_room
-        self.acceptance = kept.acceptance
+        self.commit_queue = kept.commit_queue
         self.subscriptions = kept.subscriptions
         self.wills = kept.wills
         self.sessions = kept.sessions
         self._inheritance = kept.inheritance
         self.connections = come.connections
-        self.departures = come.departures
+        self.disconnections = come.disconnections
         self.publishing = come.publishing
         self.service = come.service
         self.upkeep = come.upkeep
@@ -150,7 +150,7 @@ class DataPlane:
     def expel(self, session: Session, reason: ReasonCode, why: str) -> None:
         """End a client's connection and drop its will; its session waits for it."""
         self.wills.void(session)
-        self.departures.disconnect(session, reason, why)
+        self.disconnections.disconnect(session, reason, why)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -192,7 +192,7 @@ class DataPlane:
             store,
             snapshots,
             OfflineSpill(self.sessions, history, self.limits),
-            self.acceptance.commit,
+            self.commit_queue.commit,
             self.now,
         )
         checkpoints.go_on_from(saved)
@@ -217,7 +217,7 @@ class DataPlane:
         """Let no client in any more, and send those that are here to another gateway."""
         self._admission.close()
         for session in list(self.sessions.values()):
-            self.departures.disconnect(
+            self.disconnections.disconnect(
                 session, ReasonCode.USE_ANOTHER_SERVER, "this gateway is draining"
             )
 
@@ -225,15 +225,15 @@ class DataPlane:
         """Close every connection; wills are not published."""
         self.connections.take_no_more()
         self._sweeping.stop()
-        self.acceptance.commit()
-        self.acceptance.finish()
+        self.commit_queue.commit()
+        self.commit_queue.finish()
         # Who is to last comes last: it goes on with what the others leave (`Inheritance`).
         for peer in sorted(self.connections, key=lambda one: one.session_expiry_s > 0):
             channel, session = peer.channel, peer.session
             if session is not None:
                 # No will: it is no fault of the client's.
                 reason = ReasonCode.SERVER_SHUTTING_DOWN
-                self.departures.disconnect(session, reason, publishes_will=False)
+                self.disconnections.disconnect(session, reason, publishes_will=False)
             else:
                 channel.close()
             if channel.is_paused or channel.is_lingering:
@@ -255,7 +255,7 @@ class DataPlane:
 
     def _end_turn(self) -> bool:
         """Commit, write and hand on what is due; whether anything is due again."""
-        self.acceptance.commit()
+        self.commit_queue.commit()
         output, is_due = self._output, False
         channels, output.dirty = output.dirty, []
         try:
@@ -271,13 +271,13 @@ class DataPlane:
                 self._failures.failed("write to a connection", error, str(channel))
                 channel.abort()
         try:
-            is_due = self.acceptance.hand_on()
+            is_due = self.commit_queue.hand_on()
             if output.is_unread:
                 output.is_unread = False
                 self.upkeep.clients_do_not_read(self.now())
         except Exception as error:  # as above
             self._failures.failed("end of a turn", error)
-            is_due = self.acceptance.is_due
+            is_due = self.commit_queue.is_due
         return is_due or bool(output.dirty)
 
     def start(self) -> None:

@@ -204,7 +204,7 @@ class FaultyGateway:
 
     def _deliver(self, rows: list[Row], header: Header) -> None:
         last = header.last if header.logged else 0
-        self.core.arriving.publish_batch(rows, header.stream, last)
+        self.core.remote_delivery.publish_batch(rows, header.stream, last)
 
     def kill(self) -> None:
         """End the process without a word to anybody."""

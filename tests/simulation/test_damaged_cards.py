@@ -287,7 +287,7 @@ async def test_only_what_comes_for_the_first_time_is_named_so_that_an_actuator_h
     world: NeighbouredWorld,
 ) -> None:
     stream = ("other", 1)
-    publish = world.core.arriving.publish_batch
+    publish = world.core.remote_delivery.publish_batch
     sent = [("a", 1, b"%d" % number) for number in range(1, 4)]
     assert publish(sent[:2], stream, 2) == sent[:2]
     assert publish(sent, stream, 3) == sent[2:]

@@ -23,7 +23,7 @@ from gateway.broker.durability.queue_log_reader import QueueLogReader
 from gateway.broker.durability.standing_wills import RestoredWills, SavedWill, StandingWills
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client
-from gateway.broker.inbound.accepted import Accepted
+from gateway.broker.inbound.accepted_message import AcceptedMessage
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import Will
@@ -238,7 +238,7 @@ class DurablePersistence(Persistence):
 
     # -- frames --------------------------------------------------------------------------------
 
-    def precede(self, accepted: Sequence[Accepted]) -> OSError | None:
+    def precede(self, accepted: Sequence[AcceptedMessage]) -> OSError | None:
         """Write what must be in the log before a batch of these messages.
 
         A QoS 2 message and the identifier under which its publisher sent it must survive

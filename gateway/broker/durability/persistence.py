@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from gateway.broker.durability.delivery_gaps import DeliveryGaps
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import Client
-from gateway.broker.inbound.accepted import Accepted
+from gateway.broker.inbound.accepted_message import AcceptedMessage
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.queue_log import QueueLog
 from gateway.broker.sessions.session import Session
@@ -117,7 +117,7 @@ class Persistence:
         """Return whether the log did not take what was last noted."""
         return False
 
-    def precede(self, accepted: Sequence[Accepted]) -> OSError | None:
+    def precede(self, accepted: Sequence[AcceptedMessage]) -> OSError | None:
         """Write what must be in the log before a batch of these messages; the error if it can't."""
         return None
 

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from gateway.broker.inbound.waiting import ReadGate
+from gateway.broker.inbound.read_gate import ReadGate
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message

@@ -90,7 +90,7 @@ class _Granted:
     wanted: list[BacklogFilter] = field(default_factory=list)
 
 
-class Requests:
+class SubscribeRequests:
     """Answers them.
 
     Args:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.backups import notes, trials
-from gateway.backups.standing import BackupFiles, BackupStanding, standing
+from gateway.backups.backup_state import BackupFiles, BackupState, standing
 from gateway.backups.trials import BackupTrial
 from gateway.process.fleet_status import own_status
 from gateway.process.status.doctor import Examined, Weight, findings
@@ -29,22 +29,20 @@ WELL = {**ILL, "is_well": True, "why": ""}
 @pytest.mark.parametrize(
     ("noted", "expected"),
     [
-        ({"good": GOOD, "failure": None}, BackupStanding("good", "", DAY_S)),
-        ({"good": GOOD, "trial": WELL}, BackupStanding("good", "", DAY_S)),
-        ({"good": GOOD, "failure": FAILED}, BackupStanding("good", "the place is full", DAY_S)),
-        ({"good": GOOD, "trial": ILL}, BackupStanding("trial failed", "its log is cut", DAY_S)),
-        ({}, BackupStanding("none yet", "", None)),
-        ({"failure": FAILED}, BackupStanding("none yet", "the place is full", None)),
+        ({"good": GOOD, "failure": None}, BackupState("good", "", DAY_S)),
+        ({"good": GOOD, "trial": WELL}, BackupState("good", "", DAY_S)),
+        ({"good": GOOD, "failure": FAILED}, BackupState("good", "the place is full", DAY_S)),
+        ({"good": GOOD, "trial": ILL}, BackupState("trial failed", "its log is cut", DAY_S)),
+        ({}, BackupState("none yet", "", None)),
+        ({"failure": FAILED}, BackupState("none yet", "the place is full", None)),
         (
             {"good": {**GOOD, "at": NOW_S - 4 * DAY_S}, "failure": FAILED, "trial": WELL},
-            BackupStanding("overdue", "no good backup for 4 days: the place is full", 4 * DAY_S),
+            BackupState("overdue", "no good backup for 4 days: the place is full", 4 * DAY_S),
         ),
-        ({"good": {**GOOD, "at": NOW_S + DAY_S}}, BackupStanding("good", "", 0.0)),
+        ({"good": {**GOOD, "at": NOW_S + DAY_S}}, BackupState("good", "", 0.0)),
     ],
 )
-def test_what_is_noted_decides_how_it_stands(
-    noted: dict[str, Any], expected: BackupStanding
-) -> None:
+def test_what_is_noted_decides_how_it_stands(noted: dict[str, Any], expected: BackupState) -> None:
     assert standing(noted, NOW_S - 2 * DAY_S, 3, NOW_S) == expected
 
 
@@ -58,9 +56,9 @@ def test_without_settings_backups_are_off_and_what_cannot_be_read_is_not_known(
 ) -> None:
     settings = tmp_path / "backup.toml"
     files = BackupFiles(settings, tmp_path, lambda: NOW_S)
-    assert files.read() == files.last == BackupStanding("off")
+    assert files.read() == files.last == BackupState("off")
     settings.write_text("not toml")
-    assert files.read() == BackupStanding()
+    assert files.read() == BackupState()
     settings.write_text("overdue_days = 0.5\n")
     os.utime(settings, (NOW_S, NOW_S))
     assert files.read().backup == "none yet"
@@ -81,7 +79,7 @@ JSON = st.recursive(
 def test_whatever_the_word_of_a_trial_is_the_record_is_one_that_others_read(
     why: str, age_s: float
 ) -> None:
-    told = own_status._told(BackupStanding("trial failed", why, age_s))
+    told = own_status._told(BackupState("trial failed", why, age_s))
     record = StatusRecord(interval_s=1, **told)
     assert decode(record.encode()).backup == "trial failed"
 
@@ -104,10 +102,10 @@ def test_the_record_and_the_doctor_tell_it() -> None:
     why = "no good backup for 4 days"
     record = StatusRecord(interval_s=1, backup="overdue", backup_why=why, backup_age_s=4 * DAY_S)
     assert decode(record.encode()) == record
-    (found,) = findings(Examined(backup=BackupStanding("overdue", why, None)))
+    (found,) = findings(Examined(backup=BackupState("overdue", why, None)))
     assert (found.weight, found.about) == (Weight.WRONG, "backup")
-    (found,) = findings(Examined(backup=BackupStanding("trial failed", "cut", 1.0)))
+    (found,) = findings(Examined(backup=BackupState("trial failed", "cut", 1.0)))
     assert found.weight is Weight.WRONG and "backup check" in found.advice
-    (found,) = findings(Examined(backup=BackupStanding("good", "full", 1.0)))
+    (found,) = findings(Examined(backup=BackupState("good", "full", 1.0)))
     assert found.weight is Weight.LOOK
-    assert findings(Examined(backup=BackupStanding("good", "", 1.0))) == []
+    assert findings(Examined(backup=BackupState("good", "", 1.0))) == []

@@ -15,7 +15,7 @@ from gateway.broker.sessions.session import Session
 from tree_handler.holders import SharedGroup
 
 
-class Outlet:
+class LocalDistribution:
     """Gives messages out to local subscribers.
 
     Args:

@@ -13,7 +13,7 @@ from tree_handler.origin_clocks import OriginClocks
 STAMP_BYTES: Final = 8
 
 
-class SentAt:
+class SendTimes:
     """The links of one node.
 
     Args:

@@ -30,7 +30,7 @@ from gateway.mqtt import (
 _CONNECT: Final = 0x10
 
 
-class Greeting:
+class FirstPacketReader:
     """Looks at first packets.
 
     Args:

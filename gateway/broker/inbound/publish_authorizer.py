@@ -2,7 +2,7 @@
 
 A QoS 0 message is delivered at once and handed to the tree; the very bytes that came are what
 clients of the same protocol version are sent. QoS 1, 2 and retained messages wait for the log
-(`acceptance`): an acknowledgement never leaves before the log has the message.
+(`commit_queue`): an acknowledgement never leaves before the log has the message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.hooks import TopicPermissions
-from gateway.broker.inbound.acceptance import Acceptance
+from gateway.broker.inbound.commit_queue import CommitQueue
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Budget
 from gateway.broker.outbound.delivery import Delivery
@@ -22,18 +22,18 @@ from gateway.mqtt import V311, PacketError, PropertyId, ReasonCode, body_at, rea
 
 Private = Callable[[Publisher, str, bytes, tuple[int, int], dict[int, Any] | None], bool | None]
 """Takes who published, topic, payload, first byte with packet identifier, and properties; tells
-what `Publishing.receive` does, None if it does not serve that topic."""
+what `PublishAuthorizer.receive` does, None if it does not serve that topic."""
 _TOPIC_ALIAS: Final = int(PropertyId.TOPIC_ALIAS)
 _SUBSCRIPTION_IDENTIFIER: Final = int(PropertyId.SUBSCRIPTION_IDENTIFIER)
 
 
-class Publishing:
+class PublishAuthorizer:
     """Decides on what clients publish.
 
     Args:
         routes: where topics go.
         delivery: hands QoS 0 messages over.
-        acceptance: takes those that wait for the log, and what the tree gets.
+        commit_queue: takes those that wait for the log, and what the tree gets.
         permissions: which topics clients may use; None for all.
         budget: what all sessions share, and the limits of each.
         refusals: is told what was refused.
@@ -45,7 +45,7 @@ class Publishing:
         self,
         routes: Routes,
         delivery: Delivery,
-        acceptance: Acceptance,
+        commit_queue: CommitQueue,
         permissions: TopicPermissions | None,
         budget: Budget,
         refusals: CountedLines,
@@ -53,7 +53,7 @@ class Publishing:
     ) -> None:
         self._routes = routes
         self._delivery = delivery
-        self._acceptance = acceptance
+        self._commit_queue = commit_queue
         self._permissions = permissions
         self._budget = budget
         self._limits = budget.limits
@@ -111,16 +111,16 @@ class Publishing:
         elif first & RETAIN:
             message = self._message(route, 0, packet, at, properties)
             self._delivery.share(message, route)
-            self._acceptance.retain(message, publisher.session)
+            self._commit_queue.retain(message, publisher.session)
         elif properties is None and route.is_plain:
             payload = packet[at:]
             self._delivery.forward(route, packet, payload, version)
-            self._acceptance.pass_on((route.topic, 0, payload))
+            self._commit_queue.pass_on((route.topic, 0, payload))
         else:
             message = self._message(route, 0, packet, at, properties)
             self._delivery.share(message, route)
             self._delivery.deliver(message, route, publisher.session, self._now())
-            self._acceptance.pass_on(self._acceptance.row(message))
+            self._commit_queue.pass_on(self._commit_queue.row(message))
         return True
 
     def _topic(self, publisher: Publisher, key: bytes, properties: dict[int, Any]) -> bytes:
@@ -165,9 +165,9 @@ class Publishing:
                 message = self._message(route, qos, packet, at, properties)
             if route.is_shared_elsewhere:
                 self._delivery.share(message, route)
-            self._acceptance.publish(message, publisher, packet_id)
+            self._commit_queue.publish(message, publisher, packet_id)
         else:
-            self._acceptance.again(publisher, packet_id)
+            self._commit_queue.again(publisher, packet_id)
 
     def _decide(self, publisher: Publisher, topic: str) -> bool | None:
         """Ask whether a client may publish to a topic; None if the answer takes time."""
@@ -196,12 +196,12 @@ class Publishing:
     ) -> str:
         # An empty payload ends what is retained. Any other counts as it will when it is kept.
         size_bytes = size_of(route.key, length, properties) if length else 0
-        return self._acceptance.why_not_retained(publisher.session, route.topic, size_bytes)
+        return self._commit_queue.why_not_retained(publisher.session, route.topic, size_bytes)
 
     def _refuse(self, publisher: Publisher, first: int, packet_id: int, reason: int) -> None:
         qos = first >> 1 & 3
         if not publisher.begins(first, packet_id, self._budget):
-            self._acceptance.again(publisher, packet_id)
+            self._commit_queue.again(publisher, packet_id)
         elif publisher.version == V311:
             # It can't be told: acknowledged and dropped (MQTT-3.3.5-2 of 3.1.1).
             publisher.acknowledge(qos, packet_id)

@@ -14,8 +14,8 @@ from typing import Final
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.durability.persistence import Persistence
 from gateway.broker.outbound.delivery import Delivery
+from gateway.broker.outbound.local_distribution import LocalDistribution
 from gateway.broker.outbound.message import EXPIRY, HandedOnMessage, Message
-from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.outbound.routes import Routes
 from gateway.broker.retained.retention import Retention
 from gateway.mqtt import PacketError
@@ -30,13 +30,13 @@ CLOSED: Final = "message of another gateway on a topic that is nobody's to publi
 HAD_BEFORE: Final = "message of QoS 2 that came back, for a session that has had it"
 
 
-class Arriving:
+class RemoteDelivery:
     """Gives local subscribers what comes from elsewhere.
 
     Args:
         routes: where topics go.
         delivery: hands over QoS 0 messages of one topic.
-        outlet: gives out any other message.
+        distribution: gives out any other message.
         retention: counts the version of a message that has expired on its way.
         durability: remembers what was given out.
         refusals: is told of messages that no packet can carry.
@@ -48,7 +48,7 @@ class Arriving:
         self,
         routes: Routes,
         delivery: Delivery,
-        outlet: Outlet,
+        distribution: LocalDistribution,
         retention: Retention,
         durability: Persistence,
         refusals: CountedLines,
@@ -56,7 +56,7 @@ class Arriving:
     ) -> None:
         self._routes = routes
         self._delivery = delivery
-        self._outlet = outlet
+        self._distribution = distribution
         self._retention = retention
         self._durability = durability
         self._refusals = refusals
@@ -114,7 +114,7 @@ class Arriving:
         try:
             message = HandedOnMessage.of(entry, now_s)
             message.hops = hops
-            return self._outlet.give_to_member(message, group, now_s)
+            return self._distribution.give_to_member(message, group, now_s)
         except PacketError as error:
             self._no_packet(error)
             return True
@@ -146,7 +146,7 @@ class Arriving:
             message.ref, message.sharing = ref, (ref[0][0], entry.holders)
             if message.expired(now_s):
                 self._publish_one(entry, ref[0][0], ref, since_s, now_s)
-            elif count := self._outlet.give_out_but(message, had, now_s):
+            elif count := self._distribution.give_out_but(message, had, now_s):
                 self._refusals.count(HAD_BEFORE, f"{ref[0][0]}, boot {ref[0][1]}", count)
         except PacketError as error:
             self._no_packet(error)
@@ -171,7 +171,7 @@ class Arriving:
             message = Message.of(entry, since_s)
             message.ref, message.sharing = ref, (origin, entry.holders)
             if not message.expired(now_s):
-                self._outlet.give_out(message, None, now_s)
+                self._distribution.give_out(message, None, now_s)
                 return
             self._refusals.count(EXPIRED, f"on {entry.topic[:80]!r}")
             if message.retain:  # its version counts

@@ -8,7 +8,7 @@ from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
 
 
-class Accepted:
+class AcceptedMessage:
     """A message that waits for the log.
 
     Attributes:

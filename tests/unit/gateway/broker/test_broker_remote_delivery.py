@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mqtt_peer import Bench
 
-from gateway.broker.inbound.arriving import CLOSED
+from gateway.broker.inbound.remote_delivery import CLOSED
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import plain_packets
 from gateway.mqtt import Publish, Version, decode, packet_end
@@ -42,7 +42,7 @@ async def test_a_batch_comes_in_order_whole_and_at_the_lower_qos(
     assert await peer.connect("reader") == 0
     await peer.subscribe("a/#", granted)
     sent = [(f"a/{n // 7 % 3}", qos, b"%d" % n + b"." * (n % 5)) for n in range(60)]
-    started.broker.core.arriving.publish_batch(rows(*sent), KEY, 60 if qos else 0)
+    started.broker.core.remote_delivery.publish_batch(rows(*sent), KEY, 60 if qos else 0)
     found = []
     for _ in sent:
         packet = await peer.next()
@@ -60,7 +60,7 @@ async def test_a_message_that_expired_on_its_way_is_not_delivered(started: Bench
         ("a", 1 | 4, b"retained", {EXPIRY: 0}),
         ("a", 1, b"new", {EXPIRY: 1}),
     ]
-    started.broker.core.arriving.publish_batch(batch, KEY, 3)
+    started.broker.core.remote_delivery.publish_batch(batch, KEY, 3)
     packet = await peer.next()
     assert isinstance(packet, Publish)
     assert packet.payload == b"new"
@@ -77,7 +77,7 @@ async def test_what_is_not_plain_stands_in_its_place_among_plain_messages(starte
         ("b", 1, b"elsewhere"),
         ("a", 1, b"4"),
     ]
-    started.broker.core.arriving.publish_batch(batch, KEY, 5)
+    started.broker.core.remote_delivery.publish_batch(batch, KEY, 5)
     found = [await peer.next() for _ in range(4)]
     assert [packet.payload for packet in found] == [b"1", b"2", b"3", b"4"]
     assert found[1].properties == {CONTENT_TYPE: "text/plain"}
@@ -92,7 +92,7 @@ async def test_a_topic_that_no_packet_can_carry_is_counted_and_the_others_come(
     peer = await started.connect("reader")
     await peer.subscribe("#", 1)
     sent = rows(("a", 1, b"1"), ("bad/#", 1, b"2"), ("bad/#", 1, b"3"), ("b", 1, b"4"))
-    started.broker.core.arriving.publish_batch(sent, KEY, 4)
+    started.broker.core.remote_delivery.publish_batch(sent, KEY, 4)
     assert [(await peer.next()).payload for _ in range(2)] == [b"1", b"4"]
     assert started.counts["message of the tree that no packet can carry"] == 2
 
@@ -122,10 +122,10 @@ async def test_what_a_limit_kept_from_being_retained_is_not_delivered_again_with
             ("kept", 1 | 4, b"x", {VERSION: (1, 0)}),
             ("over", 1 | 4, b"x", {VERSION: (1, 1)}),
         )
-        core.arriving.publish_batch([kept, over], KEY, 2)
+        core.remote_delivery.publish_batch([kept, over], KEY, 2)
         assert [(await peer.next()).topic for _ in range(2)] == ["kept", "over"]
         assert core.retention.get("over") is None
-        core.arriving.publish_batch([("kept", 1 | 4, b"", {VERSION: (2, 0)})], KEY, 3)
+        core.remote_delivery.publish_batch([("kept", 1 | 4, b"", {VERSION: (2, 0)})], KEY, 3)
         assert (await peer.next()).payload == b""
         told = Retained("over", RetainedVersion(1, 1, *KEY), 2, 1, b"x", {}, None, None)
         assert core.shared_retention.learn(told, 0.0, is_news=True)
@@ -144,6 +144,6 @@ async def test_what_another_gateway_publishes_where_nobody_may_is_not_delivered(
     batch = rows(
         ("$SYS/x", qos, b"forged"), ("$SYS/y", qos | 4, b"forged"), ("$hedgerow/x", qos, b"")
     )
-    started.broker.core.arriving.publish_batch(batch, KEY, 3 if qos else 0)
+    started.broker.core.remote_delivery.publish_batch(batch, KEY, 3 if qos else 0)
     await peer.nothing_came()
     assert started.counts[CLOSED] == 3

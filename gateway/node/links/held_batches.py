@@ -18,7 +18,7 @@ MAX_HELD: Final = 10_000
 _EXPIRY: Final = int(PropertyId.MESSAGE_EXPIRY_INTERVAL)
 
 
-class Held:
+class HeldBatches:
     """The batches of one gateway that wait. After a restart they count from then on."""
 
     def __init__(self) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from gateway.broker.inbound.departures import Departures
+from gateway.broker.inbound.disconnections import Disconnections
+from gateway.broker.inbound.publish_authorizer import PublishAuthorizer
 from gateway.broker.inbound.publisher import Publisher
-from gateway.broker.inbound.publishing import Publishing
-from gateway.broker.inbound.requests import Requests, check_size
+from gateway.broker.inbound.subscribe_requests import SubscribeRequests, check_size
 from gateway.broker.limits import Limits
 from gateway.broker.statistics.traffic import Traffic
 from gateway.mqtt import (
@@ -45,13 +45,13 @@ _ACKNOWLEDGEMENT_BYTES: Final = 4
 """One without a reason."""
 
 
-class Reception:
+class PacketDispatcher:
     """Deals with packets.
 
     Args:
         publishing: deals with PUBLISH.
         requests: deals with SUBSCRIBE and UNSUBSCRIBE.
-        departures: deals with DISCONNECT.
+        disconnections: deals with DISCONNECT.
         limits: of other packets.
         traffic: counts what has come.
 
@@ -59,15 +59,15 @@ class Reception:
 
     def __init__(
         self,
-        publishing: Publishing,
-        requests: Requests,
-        departures: Departures,
+        publishing: PublishAuthorizer,
+        requests: SubscribeRequests,
+        disconnections: Disconnections,
         limits: Limits,
         traffic: Traffic,
     ) -> None:
         self._publishing = publishing
         self._requests = requests
-        self._departures = departures
+        self._disconnections = disconnections
         self._limits = limits
         self._traffic = traffic
 
@@ -160,7 +160,7 @@ class Reception:
             case Unsubscribe():
                 self._requests.unsubscribe(publisher, packet)
             case Disconnect():
-                self._departures.leave(session, packet)
+                self._disconnections.leave(session, packet)
             case Auth():  # no exchange was begun (section 4.12)
                 raise PacketError(ReasonCode.PROTOCOL_ERROR, "AUTH without a method")
             case _:

@@ -14,7 +14,7 @@ ITEMS_MAX: Final = 5_000
 """Of a list, so many are read."""
 
 
-class ToldDocument:
+class GatewayDocument:
     """A JSON document that a gateway sent, read with care for its types.
 
     Args:
@@ -27,12 +27,12 @@ class ToldDocument:
     def __init__(self, value: Any) -> None:
         self._value = value
 
-    def at(self, *path: str) -> ToldDocument:
+    def at(self, *path: str) -> GatewayDocument:
         """Return what stands at a path of names; nothing if there is no such path."""
         value = self._value
         for name in path:
             value = value.get(name) if isinstance(value, dict) else None
-        return ToldDocument(value)
+        return GatewayDocument(value)
 
     def is_table(self) -> bool:
         """Return whether it has names."""
@@ -63,25 +63,25 @@ class ToldDocument:
         """Return whether there is a true."""
         return self.at(*path)._value is True
 
-    def each(self, *path: str) -> Iterator[ToldDocument]:
+    def each(self, *path: str) -> Iterator[GatewayDocument]:
         """Give the tables of a list, `ITEMS_MAX` at most."""
         value = self.at(*path)._value
         for one in value[:ITEMS_MAX] if isinstance(value, list) else ():
             if isinstance(one, dict):
-                yield ToldDocument(one)
+                yield GatewayDocument(one)
 
     def numbers(self, *path: str) -> tuple[float, ...]:
         """Return a list of finite numbers; nothing if anything else stands in it."""
         value = self.at(*path)._value
         listed = value[:ITEMS_MAX] if isinstance(value, list) else []
-        found = [ToldDocument(one).number() for one in listed]
+        found = [GatewayDocument(one).number() for one in listed]
         known = [one for one in found if one is not None]
         return tuple(known) if len(known) == len(found) else ()
 
-    def named(self, *path: str) -> Iterator[tuple[str, ToldDocument]]:
+    def named(self, *path: str) -> Iterator[tuple[str, GatewayDocument]]:
         """Give the entries of a table, `ITEMS_MAX` at most."""
         value = self.at(*path)._value
         for number, (name, one) in enumerate(value.items() if isinstance(value, dict) else ()):
             if number >= ITEMS_MAX:
                 return
-            yield str(name), ToldDocument(one)
+            yield str(name), GatewayDocument(one)

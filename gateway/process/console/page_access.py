@@ -38,7 +38,7 @@ DenialStatus = HTTPStatus | None
 """The status for a visitor that may not see a page; None if it may."""
 
 
-class Visitors:
+class PageAccess:
     """Decides who sees which page.
 
     Args:

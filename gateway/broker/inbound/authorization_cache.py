@@ -9,7 +9,7 @@ BYTES_MAX: Final = 1 << 20
 _ENTRY_BYTES: Final = 60
 
 
-class Decisions:
+class AuthorizationCache:
     """Remembers; forgets all when it is full, and then it is asked again.
 
     Args:

@@ -31,7 +31,7 @@ _DAY_S: Final = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class BackupStanding:
+class BackupState:
     """One look.
 
     Attributes:
@@ -48,7 +48,7 @@ class BackupStanding:
 
 def standing(
     noted: Mapping[str, Any], since_s: float, overdue_days: float, now_s: float
-) -> BackupStanding:
+) -> BackupState:
     """Say how it stands where backups are made by a timer.
 
     Args:
@@ -65,11 +65,11 @@ def standing(
     without_s = now_s - since_s if age_s is None else age_s
     if without_s > overdue_days * _DAY_S:
         days = f"no good backup for {without_s / _DAY_S:.0f} days"
-        return BackupStanding(OVERDUE, f"{days}: {why}" if why else days, age_s)
+        return BackupState(OVERDUE, f"{days}: {why}" if why else days, age_s)
     trial = trials.parsed(noted.get("trial"))
     if trial is not None and not trial.is_well:
-        return BackupStanding(TRIAL_FAILED, trial.why or "its trial failed", age_s)
-    return BackupStanding(NONE_YET if age_s is None else GOOD, why, age_s)
+        return BackupState(TRIAL_FAILED, trial.why or "its trial failed", age_s)
+    return BackupState(NONE_YET if age_s is None else GOOD, why, age_s)
 
 
 class BackupFiles:
@@ -91,21 +91,21 @@ class BackupFiles:
         self._settings = settings
         self._folder = folder
         self._now = now
-        self.last = BackupStanding()
+        self.last = BackupState()
 
-    def read(self) -> BackupStanding:
+    def read(self) -> BackupState:
         """Look now. It reads files and may wait for them: not for the event loop."""
         self.last = self._read()
         return self.last
 
-    def _read(self) -> BackupStanding:
+    def _read(self) -> BackupState:
         try:
             since_s = self._settings.stat().st_mtime
             told = tomllib.loads(self._settings.read_text())
         except FileNotFoundError:
-            return BackupStanding(OFF)
+            return BackupState(OFF)
         except (OSError, ValueError):
-            return BackupStanding()
+            return BackupState()
         days = _number(told.get("overdue_days"))
         overdue_days = OVERDUE_DAYS if days is None or days <= 0 else days
         return standing(notes.read(self._folder), since_s, overdue_days, self._now())

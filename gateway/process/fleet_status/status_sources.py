@@ -5,7 +5,7 @@ All of it is in files that may be slow, so a look is for a thread.
 
 from __future__ import annotations
 
-from gateway.backups.standing import BackupFiles, BackupStanding
+from gateway.backups.backup_state import BackupFiles, BackupState
 from gateway.process.fleet_status.machine import MachineFiles, MachineReading
 from gateway.process.fleet_status.own_release import ReleaseFiles, ReleaseReading
 from gateway.process.fleet_status.rating import Rating, RatingFile
@@ -13,7 +13,7 @@ from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class StatusFindings:
     """The findings of one look; all is unknown where nobody has looked.
 
     Attributes:
@@ -26,11 +26,11 @@ class Looked:
 
     machine: MachineReading = MachineReading()
     release: ReleaseReading = ReleaseReading()
-    backup: BackupStanding = BackupStanding()
+    backup: BackupState = BackupState()
     rating: Rating = Rating()
 
 
-class Looks:
+class StatusSources:
     """The files that are looked at.
 
     Args:
@@ -49,9 +49,9 @@ class Looks:
         self._backups = backups
         self._rating = rating
 
-    def read(self) -> Looked:
+    def read(self) -> StatusFindings:
         """Look now."""
-        return Looked(
+        return StatusFindings(
             self._machine.read(),
             self._release.read(),
             self._backups.read(),

@@ -19,10 +19,10 @@ from typing import Final
 from gateway.base.turns import Turns
 from gateway.broker.durability.persistence import Persistence
 from gateway.broker.hooks import Tree
-from gateway.broker.inbound.accepted import Accepted
+from gateway.broker.inbound.accepted_message import AcceptedMessage
 from gateway.broker.inbound.publisher import Publisher
+from gateway.broker.outbound.local_distribution import LocalDistribution
 from gateway.broker.outbound.message import OVERHEAD_BYTES, Message
-from gateway.broker.outbound.outlet import Outlet
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
@@ -51,7 +51,7 @@ class _Commit:
 
     """
 
-    def __init__(self, accepted: deque[Accepted], size_bytes: int, since_s: float) -> None:
+    def __init__(self, accepted: deque[AcceptedMessage], size_bytes: int, since_s: float) -> None:
         self.accepted = accepted
         self.first = 0
         self.size_bytes = size_bytes
@@ -60,12 +60,12 @@ class _Commit:
         """True once the log has answered."""
 
 
-class Acceptance:
+class CommitQueue:
     """Gathers what is accepted during a turn of the event loop.
 
     Args:
         tree: takes messages and calls back when they are durable.
-        outlet: gives them to their subscribers.
+        distribution: gives them to their subscribers.
         retention: gives what is to be retained its version.
         durability: writes what must be in the log before them.
         turns: is told that a turn needs an end.
@@ -80,7 +80,7 @@ class Acceptance:
     def __init__(
         self,
         tree: Tree,
-        outlet: Outlet,
+        distribution: LocalDistribution,
         retention: Retention,
         durability: Persistence,
         turns: Turns,
@@ -88,7 +88,7 @@ class Acceptance:
         now: Callable[[], float],
     ) -> None:
         self._tree = tree
-        self._outlet = outlet
+        self._distribution = distribution
         self._retention = retention
         self._durability = durability
         self._turns = turns
@@ -97,7 +97,7 @@ class Acceptance:
         self.delays = AcknowledgementDelays()
         self._since_s = 0.0
         """The time when the first of `_accepted` came; 0 if nobody wants to know."""
-        self._accepted: list[Accepted] = []
+        self._accepted: list[AcceptedMessage] = []
         self._rows: list[Row] = []
         """The rows for the log: one for each message of `_accepted`."""
         self._unlogged: list[Row] = []
@@ -124,12 +124,12 @@ class Acceptance:
         if not self._accepted:
             self._turns.need()
             self._since_s = self._now() if self.delays.is_watched else 0.0
-        self._accepted.append(Accepted(message, publisher, publisher.session, packet_id))
+        self._accepted.append(AcceptedMessage(message, publisher, publisher.session, packet_id))
         self._rows.append(self.row(message))
 
     def again(self, publisher: Publisher, packet_id: int) -> None:
         """A QoS 2 message that came before came again: acknowledge it after what came before."""
-        self._wait(Accepted(None, publisher, publisher.session, packet_id))
+        self._wait(AcceptedMessage(None, publisher, publisher.session, packet_id))
 
     def why_not_retained(self, session: Session, topic: str, size_bytes: int) -> str:
         """Return why a client may not retain one, or with 0 bytes delete it; empty if it may."""
@@ -144,10 +144,10 @@ class Acceptance:
         self._retention.stamp(message)
         is_delivered = message.topic not in self._to_retain
         if is_delivered:
-            self._outlet.give_out(message, session, self._now())
+            self._distribution.give_out(message, session, self._now())
         else:
             self._to_retain[message.topic] += 1
-        self._wait(Accepted(message, None, session, 0, is_delivered))
+        self._wait(AcceptedMessage(message, None, session, 0, is_delivered))
 
     def publish_own(self, message: Message, will: DueWill | None = None) -> None:
         """Publish for the broker itself, or for a client that has gone.
@@ -160,13 +160,13 @@ class Acceptance:
             PacketError: the topic is none, or over a limit.
 
         """
-        self._outlet.share(message)
+        self._distribution.share(message)
         if message.qos or message.retain:
             if message.retain:
                 self._is_to_retain(message)
-            self._wait(Accepted(message, None, None, 0, False, will))
+            self._wait(AcceptedMessage(message, None, None, 0, False, will))
         else:
-            self._outlet.give_out(message, None, self._now())
+            self._distribution.give_out(message, None, self._now())
             self.pass_on(self.row(message))
 
     def row(self, message: Message) -> Row:
@@ -188,7 +188,7 @@ class Acceptance:
         self._retention.stamp(message)
         self._to_retain[message.topic] += 1
 
-    def _wait(self, accepted: Accepted) -> None:
+    def _wait(self, accepted: AcceptedMessage) -> None:
         if not self._accepted:
             self._turns.need()
             self._since_s = self._now() if self.delays.is_watched else 0.0
@@ -224,7 +224,7 @@ class Acceptance:
         self._gathers_unlogged = self._tree.carries_unlogged
         return bool(self._accepted or self._unlogged)
 
-    def _commit(self, accepted: deque[Accepted], rows: Sequence[Row]) -> None:
+    def _commit(self, accepted: deque[AcceptedMessage], rows: Sequence[Row]) -> None:
         size_bytes = len(accepted) * OVERHEAD_BYTES
         for row in rows:
             size_bytes += len(row[2])
@@ -238,7 +238,7 @@ class Acceptance:
             else:
                 self._told(commit, 0, error)
         except Exception as failure:  # whoever waits for an answer gets one
-            self._outlet.failures.failed("commit of what a turn accepted", failure)
+            self._distribution.failures.failed("commit of what a turn accepted", failure)
             self._told(commit, 0, OSError(str(failure)))
 
     def _told(self, commit: _Commit, first: int, error: OSError | None) -> None:
@@ -273,7 +273,7 @@ class Acceptance:
             try:
                 self._settle_some(commit, now_s, now_s + for_s)
             except Exception as error:  # else nothing behind it would be answered any more
-                self._outlet.failures.failed("answers to what the log has", error)
+                self._distribution.failures.failed("answers to what the log has", error)
             if commit.accepted:
                 break
             self._settling.popleft()
@@ -286,7 +286,7 @@ class Acceptance:
             self._refused.clear()
 
     def _settle_some(self, commit: _Commit, now_s: float, until_s: float) -> None:
-        failures = self._outlet.failures
+        failures = self._distribution.failures
         durability, accepted = self._durability, commit.accepted
         numbers_all = durability.numbers_messages
         own, number = durability.own, commit.first
@@ -313,7 +313,7 @@ class Acceptance:
             commit.first = number
             durability.has_delivered(own, number - 1)
 
-    def _settle_one(self, one: Accepted, message: Message, now_s: float) -> None:
+    def _settle_one(self, one: AcceptedMessage, message: Message, now_s: float) -> None:
         if self._to_retain:
             self._is_dealt_with(one)
         if self._refused and (exchange := one.exchange) is not None:
@@ -322,34 +322,34 @@ class Acceptance:
             if one.is_delivered:
                 self._retention.placed(message)
             else:  # first: who waits for it waits longer than its publisher
-                self._outlet.give_out(message, one.session, now_s)
+                self._distribution.give_out(message, one.session, now_s)
         finally:  # the log has it
             if one.publisher is not None:
                 one.publisher.acknowledge(message.qos, one.packet_id)
 
-    def _answer_again(self, one: Accepted, publisher: Publisher) -> None:
+    def _answer_again(self, one: AcceptedMessage, publisher: Publisher) -> None:
         """Answer a copy as the first was answered: by whether that is in the log."""
         if one.exchange in self._refused:
             publisher.refuse(2, one.packet_id, ReasonCode.QUOTA_EXCEEDED)
         else:
             publisher.acknowledge(2, one.packet_id)
 
-    def _is_dealt_with(self, one: Accepted) -> None:
+    def _is_dealt_with(self, one: AcceptedMessage) -> None:
         topic = one.retains
         if topic is not None and topic in self._to_retain:
             self._to_retain[topic] -= 1
             if not self._to_retain[topic]:
                 del self._to_retain[topic]
 
-    def _refuse(self, accepted: Sequence[Accepted], why: OSError) -> None:
+    def _refuse(self, accepted: Sequence[AcceptedMessage], why: OSError) -> None:
         for one in accepted:
             try:
                 self._refuse_one(one, why)
             except Exception as error:  # the others are told all the same
                 topic = "" if one.message is None else one.message.topic
-                self._outlet.failures.failed("message that the log refused", error, topic)
+                self._distribution.failures.failed("message that the log refused", error, topic)
 
-    def _refuse_one(self, one: Accepted, why: OSError) -> None:
+    def _refuse_one(self, one: AcceptedMessage, why: OSError) -> None:
         self._is_dealt_with(one)
         message, publisher, will = one.message, one.publisher, one.will
         if message is None:
@@ -357,11 +357,11 @@ class Acceptance:
                 self._answer_again(one, publisher)
             return
         if not message.qos and not one.is_delivered:  # it was to be retained; QoS 0 goes on
-            self._outlet.give_out(message, one.session, self._now())
+            self._distribution.give_out(message, one.session, self._now())
         if will is not None:
             will.was_refused()
         elif message.qos and publisher is None:
-            self._outlet.failures.failed("message of the gateway's own", why, message.topic)
+            self._distribution.failures.failed("message of the gateway's own", why, message.topic)
         elif message.qos and publisher is not None:
             if message.qos == 2:
                 self._refused.add((publisher.session, one.packet_id))
@@ -369,9 +369,9 @@ class Acceptance:
             publisher.refuse(message.qos, one.packet_id, ReasonCode.QUOTA_EXCEEDED)
 
 
-def _taken(accepted: deque[Accepted], messages: int) -> deque[Accepted]:
+def _taken(accepted: deque[AcceptedMessage], messages: int) -> deque[AcceptedMessage]:
     """Take out the first messages, and what stands before the next."""
-    taken: deque[Accepted] = deque()
+    taken: deque[AcceptedMessage] = deque()
     while accepted and (messages or accepted[0].message is None):
         messages -= accepted[0].message is not None
         taken.append(accepted.popleft())

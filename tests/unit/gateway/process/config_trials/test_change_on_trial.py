@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.process.config_trials import deed
+from gateway.process.config_trials import change_on_trial
 from gateway.process.config_trials import trial as trials
+from gateway.process.config_trials.change_on_trial import WantedChange, WrongChangeError
 from gateway.process.config_trials.changing import ChangedMeanwhileError
-from gateway.process.config_trials.deed import WantedChange, WrongChangeError
 from gateway.process.config_trials.trial import TrialNote
 from gateway.process.config_trials.trial_files import TrialFiles
 
@@ -60,18 +60,18 @@ def nobody(_state: Path) -> None:
 def test_a_gateway_is_told_to_reload_or_to_restart_as_the_change_needs(files: TrialFiles) -> None:
     for line, what in (("keep_local = ['a']", "reload"), ("hello_s = 2.0", "restart")):
         gateway = Told()
-        planned = deed.written(files, adding(line), no_fault, lambda _, it=gateway: it)
+        planned = change_on_trial.written(files, adding(line), no_fault, lambda _, it=gateway: it)
         assert planned is not None
         assert planned.trial is not None
         assert planned.trial.needs_restart is (what == "restart")
-        deed.tell(planned)
+        change_on_trial.tell(planned)
         assert gateway.heard == [what]
         files.put_back(planned.trial)
 
 
 def test_what_would_be_wrong_is_not_written_and_all_faults_are_told(files: TrialFiles) -> None:
     with pytest.raises(WrongChangeError, match="nothing is written: a: b\nc: d") as caught:
-        deed.written(files, adding("x = 1"), lambda *_: ["a: b", "c: d"], nobody)
+        change_on_trial.written(files, adding("x = 1"), lambda *_: ["a: b", "c: d"], nobody)
     assert caught.value.faults == ("a: b", "c: d")
     assert files.file.read_text() == TEXT
     assert not files.before.exists()
@@ -79,7 +79,7 @@ def test_what_would_be_wrong_is_not_written_and_all_faults_are_told(files: Trial
 
 def test_a_rehearsal_writes_nothing(files: TrialFiles) -> None:
     wanted = WantedChange(lambda text: f"{text}hello_s = 2.0\n", is_rehearsal=True)
-    planned = deed.written(files, wanted, no_fault, nobody)
+    planned = change_on_trial.written(files, wanted, no_fault, nobody)
     assert planned is not None
     assert "+hello_s = 2.0" in planned.difference
     assert planned.restarting == ("tree.hello_s",)
@@ -88,14 +88,14 @@ def test_a_rehearsal_writes_nothing(files: TrialFiles) -> None:
 
 
 def test_nothing_to_change_and_another_digest_are_told(files: TrialFiles) -> None:
-    assert deed.written(files, WantedChange(lambda text: text), no_fault, nobody) is None
+    assert change_on_trial.written(files, WantedChange(lambda text: text), no_fault, nobody) is None
     with pytest.raises(ChangedMeanwhileError):
-        deed.written(files, WantedChange(str.upper, 5.0, "0" * 64), no_fault, nobody)
+        change_on_trial.written(files, WantedChange(str.upper, 5.0, "0" * 64), no_fault, nobody)
 
 
 def test_a_file_that_is_wrong_is_mended_without_a_trial(files: TrialFiles) -> None:
     files.file.write_text("[gateway]\n")
-    planned = deed.written(files, WantedChange(lambda _: TEXT), no_fault, nobody)
+    planned = change_on_trial.written(files, WantedChange(lambda _: TEXT), no_fault, nobody)
     assert planned is not None
     assert planned.trial is None
     assert files.file.read_text() == TEXT
@@ -104,7 +104,7 @@ def test_a_file_that_is_wrong_is_mended_without_a_trial(files: TrialFiles) -> No
 
 def test_a_gateway_that_says_nothing_goes_back(files: TrialFiles) -> None:
     gateway = Told()
-    planned = deed.written(files, adding("hello_s = 2.0"), no_fault, lambda _: gateway)
+    planned = change_on_trial.written(files, adding("hello_s = 2.0"), no_fault, lambda _: gateway)
     assert planned is not None
     assert planned.trial is not None
     now_s = 0.0
@@ -113,19 +113,21 @@ def test_a_gateway_that_says_nothing_goes_back(files: TrialFiles) -> None:
         nonlocal now_s
         now_s += seconds
 
-    note = deed.verdict(files, planned.trial, lambda _: gateway, sleep=sleep, clock=lambda: now_s)
-    assert (note.state, note.why) == (trials.RETURNED, deed.SILENT)
-    assert 5 + deed.PATIENCE_S <= now_s < 6 + deed.PATIENCE_S
+    note = change_on_trial.verdict(
+        files, planned.trial, lambda _: gateway, sleep=sleep, clock=lambda: now_s
+    )
+    assert (note.state, note.why) == (trials.RETURNED, change_on_trial.SILENT)
+    assert 5 + change_on_trial.PATIENCE_S <= now_s < 6 + change_on_trial.PATIENCE_S
     assert files.file.read_text() == TEXT
     assert gateway.heard == ["restart"]
 
 
 def test_a_verdict_ends_the_trial(files: TrialFiles) -> None:
-    planned = deed.written(files, adding("hello_s = 2.0"), no_fault, lambda _: Told())
+    planned = change_on_trial.written(files, adding("hello_s = 2.0"), no_fault, lambda _: Told())
     assert planned is not None
     assert planned.trial is not None
     note = TrialNote(planned.trial.id, trials.CONFIRMED, 1)
     files.write_note(planned.trial, note)
-    assert deed.verdict(files, planned.trial, nobody) == note
+    assert change_on_trial.verdict(files, planned.trial, nobody) == note
     assert files.trial() is None
     assert "hello_s" in files.file.read_text()

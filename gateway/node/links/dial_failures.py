@@ -27,7 +27,7 @@ STRANGERS_PER_S: Final = 1 / 30
 """Lines about all strangers together."""
 
 
-class Trouble:
+class DialFailures:
     """The failures of dialling one neighbour.
 
     Attributes:

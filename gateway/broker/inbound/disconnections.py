@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.broker.durability.persistence import Persistence
-from gateway.broker.inbound.acceptance import Acceptance
+from gateway.broker.inbound.commit_queue import CommitQueue
 from gateway.broker.inbound.reasons import with_reason
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.session import Session
@@ -11,19 +11,21 @@ from gateway.mqtt import Disconnect, PacketError, PropertyId, ReasonCode, Versio
 from gateway.mqtt.reason_codes import reason_text
 
 
-class Departures:
+class Disconnections:
     """Ends clients' connections.
 
     Args:
         sessions: those of all clients.
-        acceptance: what a client published before is acknowledged first.
+        commit_queue: what a client published before is acknowledged first.
         durability: says what may be written before the end.
 
     """
 
-    def __init__(self, sessions: Sessions, acceptance: Acceptance, durability: Persistence) -> None:
+    def __init__(
+        self, sessions: Sessions, commit_queue: CommitQueue, durability: Persistence
+    ) -> None:
         self._sessions = sessions
-        self._acceptance = acceptance
+        self._commit_queue = commit_queue
         self._durability = durability
 
     def disconnect(
@@ -54,7 +56,7 @@ class Departures:
             # It has had its last packet, and still has it to read. Who comes meanwhile takes over.
             self._sessions.left(session, told, publishes_will=publishes_will)
             return
-        self._acceptance.commit()  # what it published before is acknowledged, if that can be now
+        self._commit_queue.commit()  # what it published before is acknowledged, if that can be now
         farewell = b""
         if channel.version == Version.V5:
             farewell = with_reason(Disconnect(reason), why, channel.packet_bytes_max)
