@@ -34,6 +34,7 @@ class Turns:
         """True if an end of this turn is already to come."""
         self._is_reading = False
         self._is_needed = False
+        """True if the read that is being dealt with ends its turn itself."""
         self._reads = 0
         """In this turn."""
         self._reads_alone = 0
@@ -41,9 +42,11 @@ class Turns:
 
     def need(self) -> None:
         """Something has become due: let this turn have an end."""
-        if self._is_reading:
+        if self._is_open:
+            return
+        if self._is_reading and self._reads_alone:
             self._is_needed = True
-        elif not self._is_open:
+        else:
             self._is_open = True
             self._reads = self._reads_alone = 0
             self._loop.call_soon(self._finish)
@@ -55,16 +58,13 @@ class Turns:
     def read_ends(self) -> None:
         """End a read: what it brought is due now if reads come alone, with the others if not."""
         self._is_reading = False
-        if self._is_needed and self._reads_alone and not self._is_open:
+        if self._is_needed:
+            self._is_needed = False
             self._reads_alone -= 1
             self._finish()
-        else:
-            if self._is_needed:
-                self.need()
-            if self._is_open:
-                self._reads += 1
-                self._reads_alone = READS_ALONE if self._reads == 1 else 0
-        self._is_needed = False
+        elif self._is_open:
+            self._reads += 1
+            self._reads_alone = READS_ALONE if self._reads == 1 else 0
 
     def _finish(self) -> None:
         self._is_open = True  # what the end itself makes due, it also deals with
