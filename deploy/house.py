@@ -68,7 +68,6 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_MODULES, BROKER): 1,
     (LONG_FUNCTIONS, BROKER): 2,
     (LONG_FUNCTIONS, REST): 1,
-    (LONG_FUNCTIONS, "tree_handler"): 1,
     (LATE_ATTRIBUTES, REST): 9,
     (PRIVATE_LOOKS, TESTS): 177,
 }

@@ -15,6 +15,7 @@ from typing import Final
 from light_dataclasses import dataclass
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
+from tree_handler.replication.own_batches import OwnBatches
 
 MAX_HELD_BYTES: Final = 4 * 1024 * 1024
 """Frames kept in memory behind gaps, over all origins."""
@@ -40,8 +41,15 @@ class DeliverLogged:
 
 @dataclass(slots=True)
 class OrderedDelivery:
-    """For each stream: the last number handed out, and frames held behind a gap."""
+    """For each stream: the last number handed out, and frames held behind a gap.
 
+    Args:
+        own: this gateway's own batches. Its clients have those from the broker directly, so the
+            last that has a number is the last handed out, whatever the log loses of them.
+
+    """
+
+    own: OwnBatches
     held_bytes: int = 0
     _done: dict[Epoch, int] = field(default_factory=dict)
     _held: dict[Epoch, dict[int, tuple[bytes, Header]]] = field(default_factory=dict)
@@ -59,12 +67,11 @@ class OrderedDelivery:
 
     def handed_out(self, key: Epoch) -> int:
         """The last number that local clients were handed, or would have been."""
-        return self._done.get(key, 0)
+        return self.own.last_of(key) or self._done.get(key, 0)
 
     def skip(self, stream: Epoch, have: Intervals) -> None:
-        """A batch of this gateway's own: its clients have it from the broker directly, and had what
-        the log has lost since."""
-        self._done[stream] = have.contiguous_from(self._done.get(stream, 0) + 1)
+        """Count as handed out what nobody here is to be handed, up to the first number missing."""
+        self._done[stream] = have.contiguous_from(self.handed_out(stream) + 1)
 
     def forget(self, streams: Iterable[Epoch]) -> None:
         """All of these was handed out, and nothing more comes."""
@@ -75,7 +82,8 @@ class OrderedDelivery:
     def lost(self, stream: Epoch, numbers: Intervals) -> None:
         """The log has lost these: they are handed out once more if they come, for who waits for
         them may not have got them. Who had them is the receiver's to know."""
-        done = Intervals([(1, self._done[stream])]) if self._done.get(stream) else Intervals()
+        last = self.handed_out(stream)
+        done = Intervals([(1, last)]) if last else Intervals()
         self._lost.setdefault(stream, Intervals()).update(numbers.common(done))
 
     def hold(self, frame: bytes, header: Header) -> None:
@@ -93,7 +101,7 @@ class OrderedDelivery:
         A statement of numbers passed over has nothing to hand out, but what waits behind them.
         """
         key = header.stream
-        done = self._done.get(key, 0)
+        done = self.handed_out(key)
         if header.last <= done:
             lost = self._lost.get(key)
             if lost is not None:
@@ -114,7 +122,7 @@ class OrderedDelivery:
 
     def release(self, key: Epoch, have: Intervals) -> Iterator[Deliver | DeliverLogged]:
         """Yield all that is not handed out yet, up to the first number still missing."""
-        done = self._done.get(key, 0)
+        done = self.handed_out(key)
         reachable = have.contiguous_from(done + 1)
         if reachable <= done:
             return

@@ -7,7 +7,7 @@ from dataclasses import field
 
 from light_dataclasses import dataclass
 from tree_handler import batch
-from tree_handler.batch import Epoch, Flags, Header, Row
+from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags, Header, Row
 from tree_handler.intervals import Intervals
 from tree_handler.replication.epoch_order import statement
 from tree_handler.retained.proof import RetainedProofs
@@ -56,6 +56,17 @@ class OwnBatches:
     def next_logged(self) -> int:
         """The number that the next logged message of this gateway's clients gets."""
         return self._next.get(Flags.LOGGED, 1)
+
+    def last_of(self, stream: Epoch) -> int:
+        """Return the last logged number of a stream of this epoch; 0 if none, and for others'."""
+        origin, epoch = stream
+        if epoch != self.epoch:
+            return 0
+        if origin == self.origin:
+            return self._next.get(Flags.LOGGED, 1) - 1
+        if origin == CONTROL_PREFIX + self.origin:
+            return self._next.get(Flags.LOGGED | Flags.CONTROL, 1) - 1
+        return 0
 
     def make(
         self,

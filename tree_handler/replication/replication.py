@@ -120,7 +120,7 @@ class Replication:
         self._openings = shared.openings
         self._searches = shared.searches
         self._arrivals = shared.arrivals
-        self._delivery = OrderedDelivery()
+        self._delivery = OrderedDelivery(self._own)
         self._set_aside = SetAside()
         self._forgetting = Forgetting(
             self.have, self._order, self._neighbours, self._telling, settings.kept_lives
@@ -187,7 +187,6 @@ class Replication:
             telling.kept_from[key] = header.first
         if self._own.takes(header):
             self.counters.published += header.count
-            self._delivery.skip(key, have)
             said = [] if header.control else self._own.unsaid_before(header)
             flooded = self._flooding.flood(done.frame, header, None)
             return [*self._flooding.flood_all(said), *flooded] if said else flooded
