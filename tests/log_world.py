@@ -101,7 +101,7 @@ class LogWorld:
         """Let all that is due be done, but for what waits for the log."""
         for _ in range(4):
             await asyncio.sleep(0)
-        while self.core.log_room.used_bytes and not self.handed_in:
+        while self.core.commit_queue.waiting_bytes and not self.handed_in:
             await asyncio.sleep(0)
 
     def written(self, number: int) -> list[Any]:

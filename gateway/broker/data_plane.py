@@ -64,7 +64,6 @@ class DataPlane:
         retention: what is retained.
         shared_retention: the same, for neighbours.
         connections: all that are open.
-        log_room: for what waits for the log.
         commit_queue: what the turn has accepted.
         remote_delivery: gives local subscribers what comes from elsewhere.
         disconnections: ends clients' connections.
@@ -118,7 +117,6 @@ class DataPlane:
         self._output = out.output
         self._retained_backlogs = out.retained_backlogs
         self.budget = kept.budget
-        self.log_room = kept.log_room
         self.commit_queue = kept.commit_queue
         self.subscriptions = kept.subscriptions
         self.wills = kept.wills

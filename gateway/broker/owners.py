@@ -118,7 +118,6 @@ class SessionOwners:
     Attributes:
         budget: what the queues of all sessions hold.
         user_turns: of users whose connections have much to do.
-        log_room: for what waits for the log.
         commit_queue: what the turn has accepted.
         inheritance: what members of shared subscriptions leave.
         subscriptions, wills, sessions: of all clients.
@@ -127,7 +126,6 @@ class SessionOwners:
 
     budget: Budget
     user_turns: UserTurns
-    log_room: LogRoom
     commit_queue: CommitQueue
     inheritance: Inheritance
     subscriptions: Subscriptions
@@ -217,7 +215,6 @@ def keeping(ground: BrokerFoundation, out: DeliveryOwners) -> SessionOwners:
     return SessionOwners(
         budget=budget,
         user_turns=user_turns,
-        log_room=log_room,
         commit_queue=commit_queue,
         inheritance=inheritance,
         subscriptions=subscriptions,

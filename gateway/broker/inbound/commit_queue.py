@@ -69,11 +69,12 @@ class CommitQueue:
         retention: gives what is to be retained its version.
         durability: writes what must be in the log before them.
         turns: is told that a turn needs an end.
-        room: for what waits for the log.
+        room: has those wait who bring too much.
         now: the loop's clock, in seconds.
 
     Attributes:
         delays: of acknowledgements.
+        waiting_bytes: what was handed in and is not delivered yet takes about so much.
 
     """
 
@@ -95,6 +96,7 @@ class CommitQueue:
         self._room = room
         self._now = now
         self.delays = AcknowledgementDelays()
+        self.waiting_bytes = 0
         self._since_s = 0.0
         """The time when the first of `_accepted` came; 0 if nobody wants to know."""
         self._accepted: list[AcceptedMessage] = []
@@ -228,8 +230,10 @@ class CommitQueue:
         size_bytes = len(accepted) * OVERHEAD_BYTES
         for row in rows:
             size_bytes += len(row[2])
-        if self._room.took(size_bytes):
-            self._room.hold(one.publisher for one in accepted if one.publisher)
+        self.waiting_bytes += size_bytes
+        if self.waiting_bytes > self._room.free_bytes:
+            brought_by = (one.publisher for one in accepted if one.publisher)
+            self._room.hold(self.waiting_bytes, brought_by)
         commit = _Commit(accepted, size_bytes, self._since_s)
         try:
             error = self._durability.precede(accepted) if rows else None
@@ -277,12 +281,14 @@ class CommitQueue:
             if commit.accepted:
                 break
             self._settling.popleft()
-            self._room.gave(commit.size_bytes)
+            self.waiting_bytes -= commit.size_bytes
+            if self._room.is_holding:
+                self._room.let_go(self.waiting_bytes)
             if commit.since_s:
                 self.delays.took(commit.since_s, self._now())
         if self._settling:
             asyncio.get_running_loop().call_soon(self._settle)
-        if not self._room.used_bytes:
+        if not self.waiting_bytes:
             self._refused.clear()
 
     def _settle_some(self, commit: _Commit, now_s: float, until_s: float) -> None:

@@ -43,7 +43,7 @@ def use_of_limits(core: DataPlane) -> dict[str, int]:
         "all_wills_bytes": core.wills.bytes_held,
         "all_unreleased_messages": core.budget.unreleased,
         "all_buffers_bytes": core.upkeep.buffers_bytes,
-        "uncommitted_bytes": core.log_room.used_bytes,
+        "uncommitted_bytes": core.commit_queue.waiting_bytes,
     }
 
 

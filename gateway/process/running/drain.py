@@ -104,7 +104,7 @@ class Drain:
             self._since_s,
             self._lacking(),
             self._owed(),
-            self._core.log_room.used_bytes,
+            self._core.commit_queue.waiting_bytes,
             sum(session.outgoing.backlog.count for session in self._core.sessions.values()),
             self._is_over,
         )
@@ -125,7 +125,7 @@ class Drain:
         self._over()
 
     def _has_handed_over(self) -> bool:
-        if self._core.sessions.connected or self._core.log_room.used_bytes:
+        if self._core.sessions.connected or self._core.commit_queue.waiting_bytes:
             return False
         if self._owed().keys() & self._node.locator.reached:
             return False

@@ -46,7 +46,8 @@ class LogRoom:
         user_turns: where busy users wait before.
 
     Attributes:
-        used_bytes: what is accepted and not delivered yet takes about so much.
+        free_bytes: while no more waits, nobody is held.
+        is_holding: somebody waits until less does.
 
     """
 
@@ -54,35 +55,36 @@ class LogRoom:
         self._limit_bytes = limit_bytes
         self._user_turns = user_turns
         self._stalled: set[Sender] = set()
-        self.used_bytes = 0
+        self.free_bytes = min(SHARED_BYTES, limit_bytes)
+        self.is_holding = False
 
-    def took(self, size_bytes: int) -> bool:
-        """Messages of so many bytes begin to wait; the log has not been asked yet.
+    def hold(self, waiting_bytes: int, senders: Iterable[Sender]) -> None:
+        """Have senders wait, as far as too much waits for the log.
 
-        Returns:
-            Whether those who brought them are to be told to `hold`.
+        Args:
+            waiting_bytes: so much does, with what they brought last.
+            senders: those who brought it.
 
         """
-        self.used_bytes += size_bytes
-        is_crowded = self.used_bytes > SHARED_BYTES and self._user_turns.are_shared
-        return is_crowded or self.used_bytes > self._limit_bytes
-
-    def hold(self, senders: Iterable[Sender]) -> None:
-        """Have those wait who brought what was taken last, as far as there is too much."""
+        is_crowded = waiting_bytes > SHARED_BYTES and self._user_turns.are_shared
+        is_over_limit = waiting_bytes > self._limit_bytes
+        if not (is_crowded or is_over_limit):
+            return
+        self.is_holding = True
         brought_by = set(senders)
-        if self.used_bytes > SHARED_BYTES and self._user_turns.are_shared:
+        if is_crowded:
             self._user_turns.hold({one.owner for one in brought_by})
-        if self.used_bytes > self._limit_bytes:
+        if is_over_limit:
             for one in brought_by - self._stalled:
                 self._stalled.add(one)
                 one.channel.stall()
 
-    def gave(self, size_bytes: int) -> None:
-        """They have been dealt with."""
-        self.used_bytes -= size_bytes
-        if self._user_turns.held and self.used_bytes <= SHARED_BYTES // 2:
+    def let_go(self, waiting_bytes: int) -> None:
+        """Have those go on for whom so much is little enough."""
+        if self._user_turns.held and waiting_bytes <= SHARED_BYTES // 2:
             self._user_turns.release()
-        if self._stalled and self.used_bytes <= self._limit_bytes // 2:
+        if self._stalled and waiting_bytes <= self._limit_bytes // 2:
             stalled, self._stalled = self._stalled, set()
             for one in stalled:
                 one.channel.resume()
+        self.is_holding = bool(self._user_turns.held or self._stalled)

@@ -78,7 +78,7 @@ async def feed(pieces: list[bytes]) -> bytearray:
             while turns < 4:  # with nothing that waits: then all that is due is written
                 await asyncio.sleep(0)
                 turns += 1
-                if channel.is_stalled or core.log_room.used_bytes:
+                if channel.is_stalled or core.commit_queue.waiting_bytes:
                     turns = 0
         connection.connection_lost(None)
         await asyncio.sleep(0)

@@ -34,9 +34,22 @@ async def rounds() -> None:
         await asyncio.sleep(0)
 
 
-def take(room: LogRoom, size_bytes: int, sender: Sender) -> None:
-    if room.took(size_bytes):
-        room.hold([sender])
+class Queue:
+    """Counts what waits for the log, as who commits does."""
+
+    def __init__(self, turns: UserTurns) -> None:
+        self.room = LogRoom(LIMIT_BYTES, turns)
+        self.waiting_bytes = 0
+
+    def took(self, size_bytes: int, sender: Sender) -> None:
+        self.waiting_bytes += size_bytes
+        if self.waiting_bytes > self.room.free_bytes:
+            self.room.hold(self.waiting_bytes, [sender])
+
+    def gave(self, size_bytes: int) -> None:
+        self.waiting_bytes -= size_bytes
+        assert self.room.is_holding
+        self.room.let_go(self.waiting_bytes)
 
 
 def shared_turns() -> UserTurns:
@@ -48,18 +61,18 @@ def shared_turns() -> UserTurns:
 
 async def test_a_busy_user_goes_on_when_the_log_has_most_of_what_it_brought() -> None:
     turns = shared_turns()
-    room = LogRoom(LIMIT_BYTES, turns)
-    take(room, SHARED_BYTES + 1, Sender("greedy"))
+    queue = Queue(turns)
+    queue.took(SHARED_BYTES + 1, Sender("greedy"))
     greedy, modest = turns.turn("greedy"), turns.turn("modest")
     await rounds()
     assert (greedy.done(), modest.done()) == (False, True)
     assert turns.heard("greedy", MUCH, 0.0)
     assert not turns.heard("greedy", LITTLE_BYTES, 0.0)
     assert not turns.heard("modest", MUCH, 0.0)
-    room.gave(SHARED_BYTES // 4)
+    queue.gave(SHARED_BYTES // 4)
     await rounds()
     assert not greedy.done()
-    room.gave(SHARED_BYTES // 2)
+    queue.gave(SHARED_BYTES // 2)
     await rounds()
     assert greedy.done()
     assert not turns.heard("greedy", MUCH, 0.0)
@@ -68,28 +81,28 @@ async def test_a_busy_user_goes_on_when_the_log_has_most_of_what_it_brought() ->
 async def test_a_user_who_is_alone_waits_for_the_log_at_its_limit_only() -> None:
     turns = UserTurns()
     turns.heard("alone", MUCH, 0.0)
-    room, sender = LogRoom(LIMIT_BYTES, turns), Sender("alone")
-    take(room, LIMIT_BYTES, sender)
+    queue, sender = Queue(turns), Sender("alone")
+    queue.took(LIMIT_BYTES, sender)
     turn = turns.turn("alone")
     await rounds()
     assert turn.done()
     assert sender.channel.is_read
-    take(room, 1, sender)
+    queue.took(1, sender)
     assert not sender.channel.is_read
-    room.gave(LIMIT_BYTES // 2)
+    queue.gave(LIMIT_BYTES // 2)
     assert not sender.channel.is_read
-    room.gave(1)
+    queue.gave(1)
     assert sender.channel.is_read
 
 
 async def test_a_row_whose_connections_are_gone_is_forgotten_when_the_log_goes_on() -> None:
     turns = shared_turns()
     held = held_objects(turns)
-    room = LogRoom(LIMIT_BYTES, turns)
-    take(room, SHARED_BYTES + 1, Sender("greedy"))
+    queue = Queue(turns)
+    queue.took(SHARED_BYTES + 1, Sender("greedy"))
     turns.turn("greedy").cancel()
     await rounds()
-    room.gave(SHARED_BYTES + 1)
+    queue.gave(SHARED_BYTES + 1)
     await rounds()
-    assert room.used_bytes == 0
+    assert not queue.room.is_holding
     assert held_objects(turns) == held
