@@ -329,7 +329,7 @@ class DurablePersistence(Persistence):
             return
         if error is not None:
             _log.error("journal: %s", error)
-            self.journal.precedes = True  # another frame, whose sync may fare better
+            self.journal.must_precede()  # another frame, whose sync may fare better
             return
         self._safe = ticket
         held = self._held

@@ -214,6 +214,7 @@ class SessionRecord:
     def _note(self, operation: tuple[Any, ...]) -> None:
         if not self.operations:
             self.journal.touched.append(self)
+            self.journal.is_empty = False
             self.version = self.journal.written + 1
         self.operations.append(operation)
 
@@ -226,6 +227,7 @@ class Journal:
 
     Attributes:
         own: as given.
+        is_empty: there is nothing to write.
         touched: sessions with operations in the next frame.
         delivered: the last number that local sessions were given, by origin and epoch.
         precedes: the next frame must be in the log before the next batch.
@@ -236,6 +238,7 @@ class Journal:
 
     def __init__(self, own: Epoch) -> None:
         self.own = own
+        self.is_empty = True
         self.touched: list[SessionRecord] = []
         self.delivered: dict[Epoch, int] = {}
         self.precedes = False
@@ -246,11 +249,6 @@ class Journal:
         self._decided = 0
         self._unmarked: dict[Epoch, None] = {}
         """In the order in which messages of them were given."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Return whether there is nothing to write."""
-        return not (self._events or self.touched or self._publishers or self.precedes)
 
     # -- events --------------------------------------------------------------------------------
 
@@ -275,7 +273,7 @@ class Journal:
     def marked(self, mark: Mark) -> None:
         """Note what the clocks say, for what follows."""
         self.noted(None, Event.CLOCK, *mark)
-        self.precedes = True
+        self.must_precede()
 
     def ended(self, record: SessionRecord) -> None:
         """Note that a session and its subscriptions have ended."""
@@ -318,7 +316,7 @@ class Journal:
     def publishes_will(self, number: int, index: int) -> None:
         """Note that a message of the next batch is this will."""
         self._publishers.append((-number, index, 0))
-        self.precedes = True
+        self.must_precede()
 
     def learnt(self, row: tuple[Any, ...], *, is_news: bool) -> None:
         """Note a retained message of a neighbour, which no batch of the log has."""
@@ -340,7 +338,7 @@ class Journal:
         """Mark what has been delivered; return what comes before that is decided now: how many
         events, and how many times this was called since the frame before."""
         self._mark(list(self._unmarked))
-        self.precedes = True
+        self.must_precede()
         self._decided += 1
         return len(self._events), self._decided
 
@@ -354,6 +352,7 @@ class Journal:
         if record is not None:
             record.ticket = record.version = self.written + 1
         self._events.append((int(kind), *fields))
+        self.is_empty = False
 
     # -- the batch that follows ----------------------------------------------------------------
 
@@ -361,9 +360,14 @@ class Journal:
         """A message of the next batch is this session's; 0 for one that is not QoS 2."""
         record.version = self.written + 1
         self._publishers.append((record.number, index, packet_id))
-        self.precedes = True
+        self.must_precede()
 
     # -- frames --------------------------------------------------------------------------------
+
+    def must_precede(self) -> None:
+        """Have a frame written before the next batch, also one that says nothing new."""
+        self.precedes = True
+        self.is_empty = False
 
     def frame(self) -> bytes:
         """The next frame: all that was noted. Then call `has_written`, or `was_refused`."""
@@ -380,6 +384,7 @@ class Journal:
         self._publishers = []
         self._decided = 0
         self.precedes = False
+        self.is_empty = True
 
     def was_refused(self) -> None:
         """The log did not take the frame, or not the batch that it was for.
@@ -388,4 +393,4 @@ class Journal:
         must tell so before another batch takes its numbers.
         """
         self._publishers = []
-        self.precedes = True
+        self.must_precede()
