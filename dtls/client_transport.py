@@ -87,8 +87,12 @@ class Association:
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._socket = DatagramSocket(sock, self._on_datagrams, self._on_error)
 
-    async def handshake(self, timeout_s: float) -> None:
+    async def handshake(self, timeout_s: float, deadline: float) -> None:
         """Wait for the session.
+
+        Args:
+            timeout_s: how long somebody waits for it in all, for the error.
+            deadline: until when, by the loop's clock.
 
         Raises:
             HandshakeFailedError: the server refused.
@@ -99,7 +103,7 @@ class Association:
         self.session.start(self._loop.time())
         self._pump()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(deadline):
                 await self._done
         except TimeoutError:
             raise HandshakeTimeoutError(timeout_s, answered=self.answered) from None
@@ -184,6 +188,8 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
         self._context = context
         self._messages: Any = message_manager
         self._servers: dict[tuple[str, int], ServerAddress] = {}
+        self._opening: dict[tuple[str, int], asyncio.Lock] = {}
+        """Held while a session is looked for or opened."""
         self._numbers = 0
 
     async def connect(self, host: str, port: int, timeout_s: float) -> ServerAddress:
@@ -195,12 +201,28 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
             OSError: the name is unknown (`socket.gaierror`), or nobody is there.
 
         """
-        known = self._servers.get((host, port))
-        if known is not None and known.association.is_usable:
-            return known
-        if known is not None:
-            known.association.remote = None  # who still waits in it does so for as long as he wants
-            known.association.close()
+        opening = self._opening.setdefault((host, port), asyncio.Lock())
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        try:  # who asks meanwhile is to have the same session
+            async with asyncio.timeout_at(deadline):
+                await opening.acquire()
+        except TimeoutError:
+            raise HandshakeTimeoutError(timeout_s, answered=False) from None
+        try:
+            known = self._servers.get((host, port))
+            if known is not None and known.association.is_usable:
+                return known
+            if known is not None:
+                # Who still waits in it does so for as long as he wants.
+                known.association.remote = None
+                known.association.close()
+            return await self._open(host, port, timeout_s, deadline)
+        finally:
+            opening.release()
+
+    async def _open(self, host: str, port: int, timeout_s: float, deadline: float) -> ServerAddress:
+        """Open a session; arguments as `Association.handshake`, errors as `connect`."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
         family, kind, protocol, _, sockaddr = found[0]
@@ -214,7 +236,7 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
         association = Association(self._context, sock)
         with contextlib.ExitStack() as undo:  # a cancelled caller, too, leaves no socket behind
             undo.callback(association.close)
-            await association.handshake(timeout_s)
+            await association.handshake(timeout_s, deadline)
             undo.pop_all()
         self._numbers += 1
         remote = ServerAddress(self._numbers, association, *association.hosts())

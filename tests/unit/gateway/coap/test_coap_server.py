@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import logging
 import socket
+import stat
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiocoap
@@ -119,6 +121,31 @@ async def test_a_session_is_opened_once_for_many_requests(server: CoapServer) ->
             await client.request("GET", secure(server))
     assert server.counters is not None
     assert server.counters.handshakes == 1
+
+
+async def test_requests_that_begin_side_by_side_share_one_session(server: CoapServer) -> None:
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
+        asked = (client.request("GET", secure(server), timeout_s=3) for _ in range(3))
+        assert all(answer.ok for answer in await asyncio.gather(*asked))
+    assert server.counters is not None
+    assert server.counters.handshakes == 1
+
+
+async def test_sessions_of_requests_that_begin_side_by_side_leave_no_socket_open(
+    server: CoapServer,
+) -> None:
+    def sockets() -> int:
+        return sum(stat.S_ISSOCK(each.stat().st_mode) for each in open_files())
+
+    def open_files() -> list[Path]:
+        return [each for each in Path("/proc/self/fd").iterdir() if each.exists()]
+
+    before = sockets()
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
+        await asyncio.gather(*(client.request("GET", secure(server)) for _ in range(3)))
+        assert sockets() > before
+    while sockets() != before:
+        await asyncio.sleep(0)
 
 
 class Reboot(asyncio.DatagramProtocol):
