@@ -13,7 +13,7 @@ from surroundings import hooks
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
-from gateway.log.commits import Committed
+from gateway.log.commit_callback import Committed
 from gateway.mqtt import (
     Connect,
     Publish,

@@ -202,7 +202,7 @@ class Bench:
 
     def hand_out(self, entry: Entry) -> None:
         """Deliver what came from another gateway."""
-        self.broker.core.arriving.publish((entry,))
+        self.broker.core.remote_delivery.publish((entry,))
 
     def _commit(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None

@@ -14,7 +14,7 @@ from tree_host import KEY, Listener, until
 
 from gateway.base.lasting_clock import LastingClock
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.opening import open_store
 from gateway.broker.hooks import Hooks
 from gateway.broker.inbound.connection import Connection
@@ -37,7 +37,7 @@ from gateway.node.links.node import TreeNode
 from gateway.node.links.overlay_part import OverlayPart
 from gateway.node.links.retained_part import RetainedPart
 from gateway.node.links.routed_part import RoutedPart
-from gateway.node.links.sent_at import SentAt
+from gateway.node.links.send_times import SendTimes
 from gateway.node.links.settings import NodeReceiver, NodeSettings
 from gateway.node.links.tcp import TcpAddress
 from gateway.node.links.wire import Additions
@@ -174,7 +174,7 @@ class Gateway:
         file = ClockFile(self._folder / self.name, self.name)
         origins.load(file.take())
         history = LogHistory(self.node, own)
-        durable = Durable(history, clock, self.now, origins)
+        durable = DurablePersistence(history, clock, self.now, origins)
         around = Hooks(
             Authenticator(lambda client, password: True),
             self.node.origin,
@@ -186,7 +186,7 @@ class Gateway:
             self._folder / self.name / "broker.db", retained_bytes=self.limits.retained_bytes
         )
         self.core.recover(durable, history, self._store, saved)
-        self.sent_at = SentAt(self.node.links, origins, clock.now_us)
+        self.sent_at = SendTimes(self.node.links, origins, clock.now_us)
         retained = RetainedPart(self.node, self.core.shared_retention, 0.2)
         self.node.add_part(retained)
         if self._additions & Additions.CLOCKS:
@@ -221,8 +221,8 @@ class Gateway:
 
     def _deliver(self, rows: list[Row], header: Header) -> None:
         last = header.last if header.logged else 0
-        self.core.arriving.publish_batch(rows, header.stream, last)
-        self.heard += [row[2] for row in self.core.arriving.in_time(rows, header.stream)]
+        self.core.remote_delivery.publish_batch(rows, header.stream, last)
+        self.heard += [row[2] for row in self.core.remote_delivery.in_time(rows, header.stream)]
 
     @property
     def address(self) -> TcpAddress:

@@ -22,11 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final
 
-from . import kept_archives, making, notes, told_trials
+from . import kept_archives, making, notes, published_trials
+from .backup_state import OVERDUE_DAYS
 from .kept_archives import KeptArchive
 from .making import BackupError
 from .places import BackupPlace, PlaceKeys, place_of
-from .standing import OVERDUE_DAYS
 from .trials import BackupTrial
 
 _LOCK: Final = "lock"
@@ -188,7 +188,7 @@ class TimedBackup:
             raise BackupError(
                 f"{settings.to}: {made.name} arrived with {found} bytes; it stays out"
             )
-        trial = told_trials.fetched(place, listed, gateway)
+        trial = published_trials.fetched(place, listed, gateway)
         return made, trial, _removed(place, kept_archives.outdated(listed, made, settings.kept))
 
     def _encrypt(self, file: Path) -> None:

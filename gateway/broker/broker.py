@@ -16,7 +16,7 @@ from gateway.broker.access.guard import Access, Guard
 from gateway.broker.access.plugin_loading import load
 from gateway.broker.access.plugins import PluginHost, Plugins
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.history import History
 from gateway.broker.durability.opening import open_store
 from gateway.broker.hooks import Demand, Events, Hooks, Links, PrivateTopics, Tree
@@ -126,7 +126,7 @@ class GatewayBroker:
     def accept(self, entry: Entry) -> None:
         """Publish for the gateway itself, as a client would."""
         try:
-            self.core.acceptance.publish_own(Message.of(entry, self.core.now()))
+            self.core.commit_queue.publish_own(Message.of(entry, self.core.now()))
         except PacketError as error:  # whoever measures or tells goes on with all else
             self.core.refusals.count(UNFIT, f"{entry.topic}: {error}", level=logging.ERROR)
 
@@ -213,16 +213,16 @@ async def open_broker(
     return GatewayBroker(core, guard, listeners, plugins, settings.sys_interval_s)
 
 
-def _durable(memory: Memory | None, now: Callable[[], float]) -> Durable | None:
+def _durable(memory: Memory | None, now: Callable[[], float]) -> DurablePersistence | None:
     if memory is None:
         return None
-    return Durable(memory.history, memory.clock, now, memory.origins)
+    return DurablePersistence(memory.history, memory.clock, now, memory.origins)
 
 
 def _begin(
     core: DataPlane,
     memory: Memory | None,
-    durable: Durable | None,
+    durable: DurablePersistence | None,
     recovered: Callable[[DataPlane], None],
     retained_bytes: int,
 ) -> None:

@@ -154,7 +154,7 @@ class ClientRoll:
         was_connected = session.channel is not None
         if forget and was_connected:
             self._core.sessions.set_expiry(session, 0)
-        self._core.departures.disconnect(
+        self._core.disconnections.disconnect(
             session, ReasonCode.ADMINISTRATIVE_ACTION, _WHY, linger=True
         )
         if forget and not was_connected:

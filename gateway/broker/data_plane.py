@@ -16,25 +16,25 @@ from gateway.base.tasks import Tasks
 from gateway.base.turns import Turns
 from gateway.broker import owners
 from gateway.broker.durability.checkpoints import Checkpoints
-from gateway.broker.durability.durability import Durability
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.history import History
+from gateway.broker.durability.offline_spill import OfflineSpill
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.durability.recovered import Recovered
 from gateway.broker.durability.recovery import Recovery
+from gateway.broker.durability.restored_sessions import Restorable
 from gateway.broker.durability.saved import Checkpoint
-from gateway.broker.durability.sessions_again import Restorable
 from gateway.broker.durability.snapshot import Snapshots
-from gateway.broker.durability.sparing import Sparing
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Hooks
-from gateway.broker.inbound.arriving import HAD_BEFORE
-from gateway.broker.left_wills import LeftWills
+from gateway.broker.inbound.remote_delivery import HAD_BEFORE
 from gateway.broker.limits import DROPS, Limits, counted_refusals
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.session import Session
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.upkeep import SWEEP_S, TURN_S
+from gateway.broker.will_recovery import WillRecovery
 from gateway.mqtt import ReasonCode
 
 LEFT_OUT: Final = "retained message left out of this start for want of room"
@@ -65,9 +65,9 @@ class DataPlane:
         shared_retention: the same, for neighbours.
         connections: all that are open.
         log_room: for what waits for the log.
-        acceptance: what the turn has accepted.
-        arriving: gives local subscribers what comes from elsewhere.
-        departures: ends clients' connections.
+        commit_queue: what the turn has accepted.
+        remote_delivery: gives local subscribers what comes from elsewhere.
+        disconnections: ends clients' connections.
         upkeep: looks after connections and sessions.
         service: serves connections.
         tasks: what runs beside.
@@ -80,7 +80,7 @@ class DataPlane:
         self,
         hooks: Hooks,
         limits: Limits | None = None,
-        durability: Durability | None = None,
+        durability: Persistence | None = None,
         refusals: CountedLines | None = None,
         now: Callable[[], float] | None = None,
     ) -> None:
@@ -90,12 +90,12 @@ class DataPlane:
         self.refusals = refusals or counted_refusals(self.now)
         self.traffic = Traffic()
         self._hooks = hooks
-        self._durability = durability or Durability()
+        self._durability = durability or Persistence()
         self._failures = Failures(self.refusals)
         self.tasks = Tasks(self._failures)
         self._turns = Turns(self._end_turn)
         out, kept, come = owners.make(
-            owners.BrokerGround(
+            owners.BrokerFoundation(
                 hooks=hooks,
                 limits=self.limits,
                 durability=self._durability,
@@ -114,18 +114,18 @@ class DataPlane:
         self.delivery = out.delivery
         self.retention = out.retention
         self.shared_retention = out.shared_retention
-        self.arriving = out.arriving
+        self.remote_delivery = out.remote_delivery
         self._output = out.output
-        self._owing = out.owing
+        self._retained_backlogs = out.retained_backlogs
         self.budget = kept.budget
         self.log_room = kept.log_room
-        self.acceptance = kept.acceptance
+        self.commit_queue = kept.commit_queue
         self.subscriptions = kept.subscriptions
         self.wills = kept.wills
         self.sessions = kept.sessions
         self._inheritance = kept.inheritance
         self.connections = come.connections
-        self.departures = come.departures
+        self.disconnections = come.disconnections
         self.publishing = come.publishing
         self.service = come.service
         self.upkeep = come.upkeep
@@ -150,12 +150,12 @@ class DataPlane:
     def expel(self, session: Session, reason: ReasonCode, why: str) -> None:
         """End a client's connection and drop its will; its session waits for it."""
         self.wills.void(session)
-        self.departures.disconnect(session, reason, why)
+        self.disconnections.disconnect(session, reason, why)
 
     # -- life ------------------------------------------------------------------------------------
 
     def recover(
-        self, durable: Durable, history: History, store: Store, saved: Checkpoint
+        self, durable: DurablePersistence, history: History, store: Store, saved: Checkpoint
     ) -> Recovered:
         """Go on from what was there before the last stop or crash; keep it from now on.
 
@@ -174,7 +174,7 @@ class DataPlane:
             self.subscriptions,
             self.routes,
             self.retention,
-            self._owing,
+            self._retained_backlogs,
             self.budget,
             self._hooks.groups,
         )
@@ -191,15 +191,15 @@ class DataPlane:
             history,
             store,
             snapshots,
-            Sparing(self.sessions, history, self.limits),
-            self.acceptance.commit,
+            OfflineSpill(self.sessions, history, self.limits),
+            self.commit_queue.commit,
             self.now,
         )
         checkpoints.go_on_from(saved)
         self.checkpoints = checkpoints
         durable.write()  # what a neighbour brings from now on stands behind where this life begins
         permissions, failures = self._hooks.permissions, self._failures
-        left = LeftWills(
+        left = WillRecovery(
             durable, self.sessions, self.wills, permissions, self.tasks, failures, self.refusals
         )
         for one in recovery.wills_standing:
@@ -217,7 +217,7 @@ class DataPlane:
         """Let no client in any more, and send those that are here to another gateway."""
         self._admission.close()
         for session in list(self.sessions.values()):
-            self.departures.disconnect(
+            self.disconnections.disconnect(
                 session, ReasonCode.USE_ANOTHER_SERVER, "this gateway is draining"
             )
 
@@ -225,15 +225,15 @@ class DataPlane:
         """Close every connection; wills are not published."""
         self.connections.take_no_more()
         self._sweeping.stop()
-        self.acceptance.commit()
-        self.acceptance.finish()
+        self.commit_queue.commit()
+        self.commit_queue.finish()
         # Who is to last comes last: it goes on with what the others leave (`Inheritance`).
         for peer in sorted(self.connections, key=lambda one: one.session_expiry_s > 0):
             channel, session = peer.channel, peer.session
             if session is not None:
                 # No will: it is no fault of the client's.
                 reason = ReasonCode.SERVER_SHUTTING_DOWN
-                self.departures.disconnect(session, reason, publishes_will=False)
+                self.disconnections.disconnect(session, reason, publishes_will=False)
             else:
                 channel.close()
             if channel.is_paused or channel.is_lingering:
@@ -255,7 +255,7 @@ class DataPlane:
 
     def _end_turn(self) -> bool:
         """Commit, write and hand on what is due; whether anything is due again."""
-        self.acceptance.commit()
+        self.commit_queue.commit()
         output, is_due = self._output, False
         channels, output.dirty = output.dirty, []
         try:
@@ -271,13 +271,13 @@ class DataPlane:
                 self._failures.failed("write to a connection", error, str(channel))
                 channel.abort()
         try:
-            is_due = self.acceptance.hand_on()
+            is_due = self.commit_queue.hand_on()
             if output.is_unread:
                 output.is_unread = False
                 self.upkeep.clients_do_not_read(self.now())
         except Exception as error:  # as above
             self._failures.failed("end of a turn", error)
-            is_due = self.acceptance.is_due
+            is_due = self.commit_queue.is_due
         return is_due or bool(output.dirty)
 
     def start(self) -> None:

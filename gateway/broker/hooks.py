@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import field
 from typing import Final, Protocol
 
-from gateway.log.commits import Committed
+from gateway.log.commit_callback import Committed
 from gateway.mqtt import Connect
 from gateway.mqtt.kinds import V5
 from gateway.trust.policy.origins import OriginRules

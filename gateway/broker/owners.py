@@ -12,27 +12,27 @@ from gateway.base.event_log.failures import Failures
 from gateway.base.tasks import Tasks
 from gateway.base.turns import Turns
 from gateway.broker.delivery_rights import DeliveryRights
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.each_listener import EachListener
 from gateway.broker.hooks import Hooks
-from gateway.broker.inbound.acceptance import Acceptance
 from gateway.broker.inbound.admission import Admission
-from gateway.broker.inbound.arriving import Arriving
+from gateway.broker.inbound.commit_queue import CommitQueue
 from gateway.broker.inbound.connection import Service
 from gateway.broker.inbound.connections import Connections
-from gateway.broker.inbound.departures import Departures
-from gateway.broker.inbound.greeting import Greeting
-from gateway.broker.inbound.publishing import Publishing
-from gateway.broker.inbound.reception import Reception
-from gateway.broker.inbound.requests import Requests
+from gateway.broker.inbound.disconnections import Disconnections
+from gateway.broker.inbound.first_packet import FirstPacketReader
+from gateway.broker.inbound.packet_dispatcher import PacketDispatcher
+from gateway.broker.inbound.publish_authorizer import PublishAuthorizer
+from gateway.broker.inbound.remote_delivery import RemoteDelivery
+from gateway.broker.inbound.subscribe_requests import SubscribeRequests
 from gateway.broker.limits import Budget, Limits
-from gateway.broker.outbound.channel import Output
+from gateway.broker.outbound.channel import PendingWrites
 from gateway.broker.outbound.delivery import Delivery
-from gateway.broker.outbound.outlet import Outlet
+from gateway.broker.outbound.local_distribution import LocalDistribution
 from gateway.broker.outbound.routes import KnownRoutes, Routes, SubscriberTree
 from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.neighbours import SharedRetention
-from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retained_backlogs import RetainedBacklogs
 from gateway.broker.retained.retention import Retention
 from gateway.broker.retained.sending import RetainedSending
 from gateway.broker.sessions.inheritance import Inheritance
@@ -50,7 +50,7 @@ from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerGround:
+class BrokerFoundation:
     """The parts that all owners of one broker need.
 
     Attributes:
@@ -68,7 +68,7 @@ class BrokerGround:
 
     hooks: Hooks
     limits: Limits
-    durability: Durability
+    durability: Persistence
     refusals: CountedLines
     failures: Failures
     tasks: Tasks
@@ -78,7 +78,7 @@ class BrokerGround:
 
 
 @dataclass(frozen=True, slots=True)
-class Outbound:
+class DeliveryOwners:
     """The owners that bring messages to subscribers.
 
     Attributes:
@@ -87,12 +87,12 @@ class Outbound:
         rights: who may receive what.
         routes: where topics go.
         delivery: hands messages to sessions.
-        owing: retained messages that subscribers still get.
+        retained_backlogs: retained messages that subscribers still get.
         bridged: what bridges have retained.
         retention: what is retained.
         shared_retention: the same, for neighbours.
-        outlet: gives out what the log has.
-        arriving: gives local subscribers what comes from elsewhere.
+        distribution: gives out what the log has.
+        remote_delivery: gives local subscribers what comes from elsewhere.
         output: what all channels share.
 
     """
@@ -102,24 +102,24 @@ class Outbound:
     rights: DeliveryRights
     routes: Routes
     delivery: Delivery
-    owing: Owing
+    retained_backlogs: RetainedBacklogs
     bridged: RetainedByBridges
     retention: Retention
     shared_retention: SharedRetention
-    outlet: Outlet
-    arriving: Arriving
-    output: Output
+    distribution: LocalDistribution
+    remote_delivery: RemoteDelivery
+    output: PendingWrites
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class SessionOwners:
     """The owners of sessions, and of what waits for the log.
 
     Attributes:
         budget: what the queues of all sessions hold.
         user_turns: of users whose connections have much to do.
         log_room: for what waits for the log.
-        acceptance: what the turn has accepted.
+        commit_queue: what the turn has accepted.
         inheritance: what members of shared subscriptions leave.
         subscriptions, wills, sessions: of all clients.
 
@@ -128,7 +128,7 @@ class Keeping:
     budget: Budget
     user_turns: UserTurns
     log_room: LogRoom
-    acceptance: Acceptance
+    commit_queue: CommitQueue
     inheritance: Inheritance
     subscriptions: Subscriptions
     wills: Wills
@@ -136,12 +136,12 @@ class Keeping:
 
 
 @dataclass(frozen=True, slots=True)
-class Inbound:
+class ClientOwners:
     """The owners that deal with clients.
 
     Attributes:
         connections: all that are open.
-        departures: ends clients' connections.
+        disconnections: ends clients' connections.
         admission: lets clients in.
         publishing: what comes from clients.
         service: serves connections.
@@ -150,14 +150,14 @@ class Inbound:
     """
 
     connections: Connections
-    departures: Departures
+    disconnections: Disconnections
     admission: Admission
-    publishing: Publishing
+    publishing: PublishAuthorizer
     service: Service
     upkeep: Upkeep
 
 
-def outbound(ground: BrokerGround) -> Outbound:
+def outbound(ground: BrokerFoundation) -> DeliveryOwners:
     """Make those who bring messages to subscribers."""
     hooks, limits, durability = ground.hooks, ground.limits, ground.durability
     refusals, now = ground.refusals, ground.now
@@ -166,37 +166,41 @@ def outbound(ground: BrokerGround) -> Outbound:
     rights = DeliveryRights(hooks.permissions, known_routes, ground.tasks)
     routes = Routes(tree, known_routes, limits, rights.may_deliver, hooks.groups)
     delivery = Delivery(hooks.groups)
-    owing = Owing()
+    retained_backlogs = RetainedBacklogs()
     bridged = RetainedByBridges(limits.retained_messages)
     retention = Retention(limits, durability, refusals, now, hooks.origins)
-    outlet = Outlet(routes, delivery, retention, bridged, owing, ground.failures)
-    return Outbound(
+    distribution = LocalDistribution(
+        routes, delivery, retention, bridged, retained_backlogs, ground.failures
+    )
+    return DeliveryOwners(
         tree=tree,
         known_routes=known_routes,
         rights=rights,
         routes=routes,
         delivery=delivery,
-        owing=owing,
+        retained_backlogs=retained_backlogs,
         bridged=bridged,
         retention=retention,
         shared_retention=SharedRetention(
-            retention, routes, delivery, owing, durability, refusals, ground.turns
+            retention, routes, delivery, retained_backlogs, durability, refusals, ground.turns
         ),
-        outlet=outlet,
-        arriving=Arriving(routes, delivery, outlet, retention, durability, refusals, now),
-        output=Output(ground.turns, limits, refusals, ground.traffic, now),
+        distribution=distribution,
+        remote_delivery=RemoteDelivery(
+            routes, delivery, distribution, retention, durability, refusals, now
+        ),
+        output=PendingWrites(ground.turns, limits, refusals, ground.traffic, now),
     )
 
 
-def keeping(ground: BrokerGround, out: Outbound) -> Keeping:
+def keeping(ground: BrokerFoundation, out: DeliveryOwners) -> SessionOwners:
     """Make those who keep sessions, and what waits for the log."""
     hooks, limits, durability, now = ground.hooks, ground.limits, ground.durability, ground.now
     events = (EachListener(hooks.events, ground.failures),)
     budget = Budget(limits)
     user_turns = UserTurns()
     log_room = LogRoom(limits.uncommitted_bytes, user_turns)
-    acceptance = Acceptance(
-        hooks.tree, out.outlet, out.retention, durability, ground.turns, log_room, now
+    commit_queue = CommitQueue(
+        hooks.tree, out.distribution, out.retention, durability, ground.turns, log_room, now
     )
     may_deliver = None if hooks.permissions is None else out.rights.may_deliver
     inheritance = Inheritance(out.tree, hooks.groups, may_deliver, durability, budget, now)
@@ -209,47 +213,51 @@ def keeping(ground: BrokerGround, out: Outbound) -> Keeping:
         hooks.interest,
         hooks.groups,
     )
-    wills = Wills(acceptance, durability, ground.refusals, now)
-    return Keeping(
+    wills = Wills(commit_queue, durability, ground.refusals, now)
+    return SessionOwners(
         budget=budget,
         user_turns=user_turns,
         log_room=log_room,
-        acceptance=acceptance,
+        commit_queue=commit_queue,
         inheritance=inheritance,
         subscriptions=subscriptions,
         wills=wills,
-        sessions=Sessions(budget, subscriptions, wills, out.owing, durability, events, now),
+        sessions=Sessions(
+            budget, subscriptions, wills, out.retained_backlogs, durability, events, now
+        ),
     )
 
 
-def inbound(ground: BrokerGround, out: Outbound, kept: Keeping) -> Inbound:
+def inbound(ground: BrokerFoundation, out: DeliveryOwners, kept: SessionOwners) -> ClientOwners:
     """Make those who deal with clients."""
     hooks, limits, refusals, now = ground.hooks, ground.limits, ground.refusals, ground.now
     connections = Connections(limits, refusals, now)
-    departures = Departures(kept.sessions, kept.acceptance, ground.durability)
+    disconnections = Disconnections(kept.sessions, kept.commit_queue, ground.durability)
     sending = RetainedSending(
         out.retention,
         out.delivery,
         out.bridged,
-        out.owing,
+        out.retained_backlogs,
         out.rights.may_deliver,
         limits,
         now,
     )
-    admission = Admission(kept.sessions, kept.wills, departures, sending, hooks, limits, refusals)
-    publishing = Publishing(
+    admission = Admission(
+        kept.sessions, kept.wills, disconnections, sending, hooks, limits, refusals
+    )
+    publishing = PublishAuthorizer(
         out.routes,
         out.delivery,
-        kept.acceptance,
+        kept.commit_queue,
         hooks.permissions,
         kept.budget,
         refusals,
         now,
     )
-    requests = Requests(
+    requests = SubscribeRequests(
         kept.subscriptions, sending, hooks.permissions, limits, refusals, hooks.private
     )
-    greeting = Greeting(
+    first_packets = FirstPacketReader(
         admission,
         hooks.links,
         connections,
@@ -258,9 +266,9 @@ def inbound(ground: BrokerGround, out: Outbound, kept: Keeping) -> Inbound:
         limits.packet_bytes,
     )
     service = Service(
-        greeting,
-        Reception(publishing, requests, departures, limits, ground.traffic),
-        departures,
+        first_packets,
+        PacketDispatcher(publishing, requests, disconnections, limits, ground.traffic),
+        disconnections,
         kept.sessions,
         connections,
         out.output,
@@ -269,19 +277,19 @@ def inbound(ground: BrokerGround, out: Outbound, kept: Keeping) -> Inbound:
         UserRates(limits.received_bytes_per_s_per_user),
         kept.user_turns,
     )
-    return Inbound(
+    return ClientOwners(
         connections=connections,
-        departures=departures,
+        disconnections=disconnections,
         admission=admission,
         publishing=publishing,
         service=service,
         upkeep=Upkeep(
-            connections, departures, kept.sessions, kept.wills, kept.budget, refusals, now
+            connections, disconnections, kept.sessions, kept.wills, kept.budget, refusals, now
         ),
     )
 
 
-def make(ground: BrokerGround) -> tuple[Outbound, Keeping, Inbound]:
+def make(ground: BrokerFoundation) -> tuple[DeliveryOwners, SessionOwners, ClientOwners]:
     """Make all owners of a broker that stands on this ground."""
     out = outbound(ground)
     kept = keeping(ground, out)

@@ -15,7 +15,7 @@ from typing import Final
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.broker.inbound.connections import Connections
-from gateway.broker.inbound.departures import Departures
+from gateway.broker.inbound.disconnections import Disconnections
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import NO_LONGER_LOGGED, NOT_QUEUED, NOT_READ, Budget, Limits
 from gateway.broker.sessions.registry import Sessions
@@ -37,7 +37,7 @@ class Upkeep:
 
     Args:
         connections: all that are open.
-        departures: ends those of silent clients.
+        disconnections: ends those of silent clients.
         sessions: those of all clients.
         wills: those of all clients.
         budget: what the queues of all sessions hold.
@@ -52,7 +52,7 @@ class Upkeep:
     def __init__(
         self,
         connections: Connections,
-        departures: Departures,
+        disconnections: Disconnections,
         sessions: Sessions,
         wills: Wills,
         budget: Budget,
@@ -61,7 +61,7 @@ class Upkeep:
     ) -> None:
         self._now = now
         self._connections = connections
-        self._departures = departures
+        self._disconnections = disconnections
         self._sessions = sessions
         self._wills = wills
         self._budget = budget
@@ -157,7 +157,7 @@ class Upkeep:
             # Nor does one speak that waits for its CONNACK, while the disk holds that up.
             and (channel.is_answered or not channel.unsafe_bytes)
         ):
-            self._departures.disconnect(session, ReasonCode.KEEP_ALIVE_TIMEOUT)
+            self._disconnections.disconnect(session, ReasonCode.KEEP_ALIVE_TIMEOUT)
 
     def _look_at_buffers(self, now_s: float) -> None:
         """Close those that hold the most, if all connections together hold too much."""

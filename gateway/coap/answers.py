@@ -17,8 +17,8 @@ from gateway.base.event_log.failures import Failures
 from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess, is_short
 from gateway.coap.conditional import Conditional, look_at
+from gateway.coap.forwarded_requests import is_passed_on
 from gateway.coap.messages import OptionRefusedError, incoming, outgoing
-from gateway.coap.passed_on import is_passed_on
 from gateway.coap.path_router import PathRouter
 from gateway.coap.peers import known_as
 from gateway.coap.preconditions import Preconditions, may_have_conditions

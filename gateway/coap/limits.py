@@ -9,7 +9,7 @@ from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.endpoint_limits import EndpointLimits
 from gateway.base.toml import checks
 from gateway.base.toml.toml_file import hold
-from gateway.coap.asked_at_once import ANSWER_BYTES, ASKED_AT_ONCE
+from gateway.coap.concurrent_requests import ANSWER_BYTES, ASKED_AT_ONCE
 from light_dataclasses import dataclass
 
 _SHARES = DEFAULT_LIMITS.shares

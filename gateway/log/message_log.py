@@ -31,13 +31,13 @@ from gateway.base.duration_histogram import DurationHistogram
 from gateway.log import loading
 from gateway.log.disk_failure import DiskFailure
 from gateway.log.errors import LogError
-from gateway.log.going import GoingSegments
 from gateway.log.index import SUFFIX
 from gateway.log.loading import Loaded
 from gateway.log.readable_log import ReadableLog, only_in
 from gateway.log.recovered import assumed_trimmed, numbers_of
 from gateway.log.sealing import Sealing
 from gateway.log.segment import Segment
+from gateway.log.segments_to_trim import SegmentsToTrim
 from gateway.log.trimmed import Trimmed
 from tree_handler.batch import Epoch, Header
 from tree_handler.batch_walk import START
@@ -333,14 +333,14 @@ class MessageLog(ReadableLog):
             count += 1
         return count
 
-    def goes_next(self, position: int, ahead_bytes: int) -> GoingSegments:
+    def goes_next(self, position: int, ahead_bytes: int) -> SegmentsToTrim:
         """The sealed segments from a position on that are beyond ``max_bytes`` as soon as the log
         has grown by so much more."""
         keeps_from = self.position + ahead_bytes - self.max_bytes
         sealed = self._segments[:-1]
         found = [one for one in sealed if position <= one.start < keeps_from]
         behind = found[-1].start + found[-1].length if found else position
-        return GoingSegments(found, behind, self._damage)
+        return SegmentsToTrim(found, behind, self._damage)
 
     def may_trim(self, before: int) -> None:
         """Whoever needs the log at a start needs nothing before this position; until the next

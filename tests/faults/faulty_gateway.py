@@ -21,7 +21,7 @@ from virtual_loop import VirtualLoop
 
 from gateway.base.lasting_clock import LastingClock
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.opening import open_store
 from gateway.broker.durability.store import StoreError
 from gateway.broker.limits import NO_LONGER_LOGGED
@@ -198,13 +198,13 @@ class FaultyGateway:
         self.node = TreeNode(settings, self.log, NodeReceiver(_control, self._deliver))
         self._history = LogHistory(self.node, (self.name, epoch))
         now = self._world.loop.time
-        self._durable = Durable(self._history, LastingClock(self.clocks, epoch), now)
+        self._durable = DurablePersistence(self._history, LastingClock(self.clocks, epoch), now)
         around = hooks(commit=self.node.origin.publish_all, links=TcpLinks(self.node).accept)
         self.core = DataPlane(around, None, self._durable)
 
     def _deliver(self, rows: list[Row], header: Header) -> None:
         last = header.last if header.logged else 0
-        self.core.arriving.publish_batch(rows, header.stream, last)
+        self.core.remote_delivery.publish_batch(rows, header.stream, last)
 
     def kill(self) -> None:
         """End the process without a word to anybody."""

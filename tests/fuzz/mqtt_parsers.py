@@ -8,7 +8,7 @@ from websockets.http11 import Request
 from websockets.protocol import State
 from websockets.server import ServerProtocol
 
-from gateway.broker.inbound.requests import check_size
+from gateway.broker.inbound.subscribe_requests import check_size
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.websocket import HANDSHAKE_BYTES_MAX
 from gateway.mqtt import V5, body_at

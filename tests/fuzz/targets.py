@@ -235,7 +235,7 @@ async def _turn(core: DataPlane) -> None:
         await asyncio.sleep(0)
     core.sweep()
     await asyncio.sleep(0)
-    assert not core.acceptance.is_due
+    assert not core.commit_queue.is_due
 
 
 def _check_packets(written: bytes, version: int) -> None:

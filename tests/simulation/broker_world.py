@@ -27,9 +27,9 @@ from surroundings import hooks
 
 from gateway.base.lasting_clock import LastingClock
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
+from gateway.broker.durability.offline_spill import SpillCandidates
 from gateway.broker.durability.saved import Checkpoint
-from gateway.broker.durability.sparing import Needed
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.hooks import Client as Known
 from gateway.broker.hooks import DeliveryVerdict, Events
@@ -92,7 +92,7 @@ class FailingStore(Store):
         self.may_save = threading.Event()
         self.may_save.set()
 
-    def save(self, checkpoint: Checkpoint, needed: Needed | None = None) -> None:
+    def save(self, checkpoint: Checkpoint, needed: SpillCandidates | None = None) -> None:
         self.may_save.wait()
         if self.is_failing:
             raise StoreError("disk I/O error")
@@ -193,7 +193,7 @@ class World:
         )
         self.store = Path(self._folder.name) / "broker.sqlite3"
         self.core: DataPlane
-        self.durable: Durable
+        self.durable: DurablePersistence
         self.log: MemoryLog
         self.failing_store: FailingStore
 
@@ -211,7 +211,7 @@ class World:
         def now() -> float:
             return loop.time() + self.ahead_s
 
-        self.durable = Durable(self.log, LastingClock(self.clocks, self.epoch), now)
+        self.durable = DurablePersistence(self.log, LastingClock(self.clocks, self.epoch), now)
         around = hooks(
             commit=self.log.commit,
             may_publish=self.may_publish,

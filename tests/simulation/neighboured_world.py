@@ -18,7 +18,7 @@ from broker_world import Published, World
 from memory_log import NAME, CrashError, Disk, MachineClocks, MemoryLog
 
 from gateway.broker.hooks import Committed
-from gateway.broker.inbound.arriving import HAD_BEFORE
+from gateway.broker.inbound.remote_delivery import HAD_BEFORE
 from gateway.log.message_log import LogError
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header, Row
@@ -334,7 +334,7 @@ class NeighbouredWorld(World):
             for client in self.clients:
                 self.sent_again |= {sent.publish.payload for sent in client.sent.values()}
         super().start()
-        self.side.publish_batch = self.core.arriving.publish_batch
+        self.side.publish_batch = self.core.remote_delivery.publish_batch
         if damage is not None:
             self._look_at_sessions()
 

@@ -16,7 +16,7 @@ from surroundings import hooks
 
 from gateway.base.lasting_clock import LastingClock
 from gateway.broker.data_plane import DataPlane
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.journal import Journal, SessionRecord
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.outbound.channel import Channel
@@ -113,7 +113,7 @@ async def test_without_what_was_sent_a_message_comes_under_another_identifier(
 async def test_a_checkpoint_without_retained_messages_loses_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Durable, "retained_changed", lambda *_: None)
+    monkeypatch.setattr(DurablePersistence, "retained_changed", lambda *_: None)
     assert await faults(sync=False, seeds=range(60))
 
 
@@ -130,7 +130,7 @@ async def test_a_start_decodes_each_batch_of_the_log_once_however_often_it_is_re
     monkeypatch.setattr(batch, "decode", counted)
     monkeypatch.setattr(backlog, "HEAD_BYTES", 1 << 30)  # else queues are read back from the log
     world.log.is_dead = False
-    durable = Durable(world.log, LastingClock(world.clocks, world.epoch), world.core.now)
+    durable = DurablePersistence(world.log, LastingClock(world.clocks, world.epoch), world.core.now)
     core = DataPlane(hooks(commit=world.log.commit), durability=durable)
     found = core.recover(durable, world.log, world.failing_store, Checkpoint())
     assert found.sessions == len(world.clients)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Wire, World
 
-from gateway.broker.durability.durable import RETRY_WRITE_S
+from gateway.broker.durability.durable_persistence import RETRY_WRITE_S
 from gateway.broker.inbound.connection import Connection
 from gateway.mqtt import Connect, PropertyId, Version, encode
 

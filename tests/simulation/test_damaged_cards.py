@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from memory_log import NAME
 from neighboured_world import Card, NeighbouredWorld, StormyWorld, crash, settle
 
-from gateway.broker.durability import reading_back
+from gateway.broker.durability import queue_log_reader
 from gateway.broker.limits import NO_LONGER_LOGGED
 from gateway.broker.sessions import backlog
 from tree_handler import batch
@@ -287,7 +287,7 @@ async def test_only_what_comes_for_the_first_time_is_named_so_that_an_actuator_h
     world: NeighbouredWorld,
 ) -> None:
     stream = ("other", 1)
-    publish = world.core.arriving.publish_batch
+    publish = world.core.remote_delivery.publish_batch
     sent = [("a", 1, b"%d" % number) for number in range(1, 4)]
     assert publish(sent[:2], stream, 2) == sent[:2]
     assert publish(sent, stream, 3) == sent[2:]
@@ -351,7 +351,7 @@ async def test_what_the_present_life_has_lost_costs_no_number_that_is_given_next
     logged = [one.first for one in there if one.stream == (NAME, world.epoch)]
     assert len(set(logged)) == len(logged)
     for _ in range(3):
-        world.ahead_s += reading_back.AWAITED_S
+        world.ahead_s += queue_log_reader.AWAITED_S
         await cast.come_back()
         await cast.come_on()
     assert cast.got() == [*cast.published[:10], *cast.published[11:]]
@@ -374,7 +374,7 @@ async def test_what_nobody_brings_back_is_dropped_after_a_while_and_keeps_nothin
     await settle(world, cast.subscriber)
     assert cast.got() == cast.published[:10]
     for _ in range(3):
-        world.ahead_s += reading_back.AWAITED_S
+        world.ahead_s += queue_log_reader.AWAITED_S
         await cast.come_on()
     assert cast.got() == [*cast.published[:10], *cast.published[11:]]
     assert world.core.refusals.counts[NO_LONGER_LOGGED] == 1
@@ -403,7 +403,7 @@ async def test_a_second_loss_of_the_same_life_is_waited_for_as_the_first(
     assert cast.got() == cast.published[:10]
     world.link()
     world.repair()
-    world.ahead_s += reading_back.AWAITED_S + 1
+    world.ahead_s += queue_log_reader.AWAITED_S + 1
     lose(again)
     world.ahead_s += backlog.PAUSE_MAX_S / 10
     await cast.come_on()

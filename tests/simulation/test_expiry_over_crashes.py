@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from passing_days import Days, Device, turn
 
 from gateway.base.lasting_clock import STEP_S, KernelClocks, LastingClock
-from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S
-from gateway.broker.durability.sessions_again import BACK_S
+from gateway.broker.durability.durable_persistence import MARK_S, QUIET_MARK_S
+from gateway.broker.durability.restored_sessions import BACK_S
 from gateway.mqtt import (
     Disconnect,
     PropertyId,
@@ -298,7 +298,7 @@ async def test_another_gateways_message_counts_from_when_it_came_and_not_by_its_
     await with_subscriber(world)
     row = ("t", 1, b"x", {int(PropertyId.MESSAGE_EXPIRY_INTERVAL): 600})
     world.log.receive(OTHER, 1, row)  # its clock stood at 1970
-    world.core.arriving.publish_batch([row], OTHER, 1)
+    world.core.remote_delivery.publish_batch([row], OTHER, 1)
     await turn()
     world.pass_s(MARK_S)  # the journal is told the time
     world.pass_s(200)

@@ -112,7 +112,7 @@ async def test_another_origins_lives_come_in_order_after_the_gateway_was_killed(
         for number in range(1, PER_LIFE + 1):
             row = ("a/1", 1, f"o:{life}:{number}".encode())
             world.log.receive(stream, number, row)
-            world.core.arriving.publish_batch([row], stream, number)
+            world.core.remote_delivery.publish_batch([row], stream, number)
         if is_decided and life % 2:
             await online(world, late)
             late.cut()

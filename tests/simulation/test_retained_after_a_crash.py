@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Wire, World
 
-from gateway.broker.durability.retained_again import unearthed
+from gateway.broker.durability.restored_retained import unearthed
 from gateway.broker.durability.saved import SavedTombstone
 from gateway.broker.inbound.connection import Connection
 from gateway.mqtt import (
@@ -101,7 +101,7 @@ async def crash(world: World) -> None:
 def arrives(world: World, payload: bytes, physical_us: int, number: int) -> None:
     """Another gateway's message comes by the tree."""
     row = ("t", 1 | 4, payload, {VERSION: (physical_us, 0)})
-    world.core.arriving.publish_batch([row], OTHER, number)
+    world.core.remote_delivery.publish_batch([row], OTHER, number)
 
 
 def told(payload: bytes, physical_us: int) -> Retained:
@@ -205,7 +205,7 @@ async def test_a_message_that_expired_here_is_proven_to_have_had_an_expiry(world
     version = RetainedVersion(NOW_US, 0, *OTHER)
     one = proven(Retained("t", version, 3, 1, b"x", {2: 5}))
     row = ("t", 1 | 4, b"x", {VERSION: version[:2], 2: 5}, one.proof)
-    world.core.arriving.publish_batch([row], OTHER, 3)
+    world.core.remote_delivery.publish_batch([row], OTHER, 3)
     world.core.retention.expire(world.core.now() + 6.0)
     told = world.core.shared_retention.told("t", world.core.now() + 6.0)
     assert told is not None and told.qos is None

@@ -114,8 +114,8 @@ def lasts(world: World) -> None:
 def publish(world: World, *topics: str) -> None:
     """Somebody publishes on these topics, retained."""
     for topic in topics:
-        world.core.acceptance.publish_own(Message(topic, topic.encode(), b"x", 2, True))
-    world.core.acceptance.commit()
+        world.core.commit_queue.publish_own(Message(topic, topic.encode(), b"x", 2, True))
+    world.core.commit_queue.commit()
 
 
 async def turns(count: int) -> None:

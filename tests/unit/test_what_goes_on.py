@@ -64,7 +64,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/sensors/device_calls.py:DeviceCalls.call",
         "gateway/sensors/reads.py:Reads.of",
         "cloud_ingest/collector/from_kafka.py:_aside",
-        "gateway/broker/inbound/waiting.py:ReadGate.for_verdict",
+        "gateway/broker/inbound/read_gate.py:ReadGate.for_verdict",
         "gateway/process/running/service.py:_until_any",
     ),
     "its end is the process's, which is started anew": (

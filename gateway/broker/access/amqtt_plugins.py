@@ -319,7 +319,7 @@ class PluginContext(BaseContext):  # type: ignore[misc]  # amqtt is untyped here
     async def _publish(self, entry: Entry) -> None:
         core = await self._running
         if not entry.topic.startswith(PREFIX):  # amqtt's own plugin would publish twice what we do
-            core.arriving.publish((entry,))
+            core.remote_delivery.publish((entry,))
 
 
 def _session_of(client: Client) -> PluginSession:

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.history import History
+from gateway.broker.durability.offline_spill import OfflineSpill
 from gateway.broker.durability.queue_losses import QueueLosses
 from gateway.broker.durability.saved import Checkpoint
-from gateway.broker.durability.snapshot import Snapshots, Taken
-from gateway.broker.durability.sparing import Sparing
+from gateway.broker.durability.snapshot import PendingCheckpoint, Snapshots
 from gateway.broker.durability.store import Store
 from tree_handler.batch import Epoch
 
@@ -43,7 +43,7 @@ class Checkpoints:
         history: its log.
         store: where they are written.
         snapshots: what they say.
-        sparing: finds what is put by with them.
+        spill: finds what is put by with them.
         commit: hands in what the log is to have before one.
         now: the loop's clock, in seconds.
 
@@ -55,11 +55,11 @@ class Checkpoints:
 
     def __init__(
         self,
-        durable: Durable,
+        durable: DurablePersistence,
         history: History,
         store: Store,
         snapshots: Snapshots,
-        sparing: Sparing,
+        spill: OfflineSpill,
         commit: Callable[[], None],
         now: Callable[[], float],
     ) -> None:
@@ -67,10 +67,10 @@ class Checkpoints:
         self._history = history
         self._store = store
         self._snapshots = snapshots
-        self._sparing = sparing
+        self._spill = spill
         self._commit = commit
         self.position = 0
-        self.losses = QueueLosses(sparing.sessions, history, store)
+        self.losses = QueueLosses(spill.sessions, history, store)
         self._due_at_s = now()
         self._has_failed = False
         self._saving: asyncio.Task[None] | None = None
@@ -84,7 +84,7 @@ class Checkpoints:
 
         """
         self.position = saved.position
-        self._sparing.behind = min(saved.spared_until, self._history.position)
+        self._spill.behind = min(saved.spared_until, self._history.position)
         self._may_trim(saved.delivered)
         if saved.position > self._history.position:
             self._history.ends_early(saved.position - self._history.position)
@@ -141,7 +141,7 @@ class Checkpoints:
 
         """
         await self._snapshots.prepare()
-        await self._sparing.prepare(has_any=self._store.has_spared)
+        await self._spill.prepare(has_any=self._store.has_spared)
         self._commit()
         error = self._durable.write()
         if error is not None:
@@ -153,13 +153,13 @@ class Checkpoints:
         except BaseException:
             self._snapshots.failed(taken)
             raise
-        self._sparing.behind = spared_until
+        self._spill.behind = spared_until
         self._has_saved(taken)
 
-    async def _write(self, taken: Taken) -> int:
+    async def _write(self, taken: PendingCheckpoint) -> int:
         """Write a checkpoint, and put by what goes; up to where that is done then."""
-        needed = self._sparing.look(has_any=self._store.has_spared)
-        spared_until = self._sparing.behind
+        needed = self._spill.look(has_any=self._store.has_spared)
+        spared_until = self._spill.behind
         if needed is not None:
             spared_until = min(needed.going.behind, self._owed_from(taken.plain.delivered))
         sync = self._history.start_sync()
@@ -172,7 +172,7 @@ class Checkpoints:
         await asyncio.to_thread(save)
         return spared_until
 
-    def _has_saved(self, taken: Taken) -> None:
+    def _has_saved(self, taken: PendingCheckpoint) -> None:
         self._snapshots.saved(taken)
         self.position = taken.plain.position
         self._may_trim(taken.plain.delivered)
@@ -184,7 +184,7 @@ class Checkpoints:
         before it goes.
         """
         owed_from = self._owed_from(delivered)
-        self._history.may_trim(min(self.position, self._sparing.behind, owed_from))
+        self._history.may_trim(min(self.position, self._spill.behind, owed_from))
 
     def _owed_from(self, delivered: Mapping[Epoch, int]) -> int:
         """From where on the log has what had not reached the sessions."""

@@ -10,7 +10,7 @@ from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 
 
-class Going(Protocol):
+class LogToTrim(Protocol):
     """A part of the log that goes next; it may be read in a thread."""
 
     @property
@@ -75,7 +75,7 @@ class History(Protocol):
     def start_sync(self) -> Callable[[], None]:
         """Force to the disk all that the log has; a call for a thread."""
 
-    def goes_next(self, position: int, ahead_bytes: int) -> Going:
+    def goes_next(self, position: int, ahead_bytes: int) -> LogToTrim:
         """Return what goes from a position on before the log has grown by so much more."""
 
     def may_trim(self, before: int) -> None:

@@ -29,7 +29,7 @@ import msgspec
 from gateway.base.lasting_clock import Mark
 from gateway.broker.hooks import Client
 from gateway.broker.outbound.message import IN_PACKET
-from gateway.broker.retained.owed import Wanted
+from gateway.broker.retained.retained_backlog import BacklogFilter
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import Epoch, Ref, Row
 from tree_handler.holders import SharedGroup
@@ -65,8 +65,9 @@ class Event(enum.IntEnum):
     CLOCK = 11
     """`lasting_clock.Mark`"""
     OWED = 12
-    """session, filters whose retained messages were not all sent (`retained_owed.Wanted`); what
-    RETAINED says in the same frame and later was. No filters: all was."""
+    """session, filters whose retained messages were not all sent
+    (`retained_backlog.BacklogFilter`); what RETAINED says in the same frame and later was. No
+    filters: all was."""
 
 
 class Operation(enum.IntEnum):
@@ -202,7 +203,7 @@ class SessionRecord:
         self.ticket = self.journal.written + 1
         self._note((int(kind), before, step, *fields))
 
-    def owed(self, wanted: tuple[Wanted, ...]) -> None:
+    def owed(self, wanted: tuple[BacklogFilter, ...]) -> None:
         """Note the filters whose retained messages were not all sent; none: all were."""
         self.journal.noted(self, Event.OWED, self.number, wanted)
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gateway.broker.durability.delivery_gaps import DeliveryGaps
 from gateway.broker.durability.history import History
-from gateway.broker.durability.lacking import Lacking
 from gateway.broker.durability.saved import SavedDelivery, SavedPlaces, SavedSession
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 
 
 def take_out(
-    sessions: Sequence[SavedSession], history: History, lacking: Lacking
+    sessions: Sequence[SavedSession], history: History, lacking: DeliveryGaps
 ) -> list[SavedSession]:
     """Return the sessions with what the log can give them."""
     lost: dict[Epoch, dict[int, Intervals]] = {}

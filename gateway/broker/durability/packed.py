@@ -10,7 +10,7 @@ from typing import Any
 
 import msgpack
 
-from gateway.broker.durability.lacking import SavedLack
+from gateway.broker.durability.delivery_gaps import SavedGap
 from gateway.broker.durability.saved import SavedMessage
 from gateway.broker.durability.standing_wills import SavedWill
 from tree_handler.batch import Entry
@@ -29,9 +29,9 @@ def will(row: tuple[Any, ...]) -> SavedWill:
     return SavedWill(*row)._replace(roles=roles, retain=retain, properties=properties(row[9]))
 
 
-def lack(row: tuple[Any, ...]) -> SavedLack:
+def lack(row: tuple[Any, ...]) -> SavedGap:
     """Return what sessions lack, of its row."""
-    return SavedLack(row[0], row[1], row[2], ranges(row[3]))
+    return SavedGap(row[0], row[1], row[2], ranges(row[3]))
 
 
 def numbers(packed: bytes) -> tuple[int, ...]:

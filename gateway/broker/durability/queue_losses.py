@@ -1,8 +1,8 @@
 """Tells what the log has let go that sessions still wait for, as soon as it is gone.
 
-Beyond what is put by for them (`sparing`) it is lost, and an operator is to hear of it then, not
-when the client comes back. What is looked at is ranges of numbers, and of those only what begins
-before the log does.
+Beyond what is put by for them (`offline_spill`) it is lost, and an operator is to hear of it then,
+not when the client comes back. What is looked at is ranges of numbers, and of those only what
+begins before the log does.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ class Recovered:
         sessions: how many durable sessions there are.
         waiting: messages that wait for them or are on their way to them.
         odd: records that did not fit; each is in the log as a warning.
-        had_before: deliveries at QoS 2 that were left out (`lacking`).
+        had_before: deliveries at QoS 2 that were left out (`delivery_gaps`).
         left_out: retained messages of the checkpoint for which there is no room.
 
     """

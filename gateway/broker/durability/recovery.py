@@ -15,9 +15,8 @@ from collections import deque
 from typing import Any
 
 from gateway.base.lasting_clock import Dating
-from gateway.broker.durability.batches_again import BatchesAgain, ReadBatch
 from gateway.broker.durability.changes import Changes
-from gateway.broker.durability.durable import MARK_S, QUIET_MARK_S, Durable
+from gateway.broker.durability.durable_persistence import MARK_S, QUIET_MARK_S, DurablePersistence
 from gateway.broker.durability.history import History
 from gateway.broker.durability.journal import Event, Operation
 from gateway.broker.durability.journal_frame import Frame, JournalError, Move
@@ -25,10 +24,11 @@ from gateway.broker.durability.lives import Lives
 from gateway.broker.durability.lost_places import take_out
 from gateway.broker.durability.recovered import Recovered
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
-from gateway.broker.durability.retained_again import Learnt, unearthed
+from gateway.broker.durability.restored_batches import ReadBatch, RestoredBatches
+from gateway.broker.durability.restored_retained import NeighbourRetained, unearthed
+from gateway.broker.durability.restored_sessions import Restorable, RestoredSessions
 from gateway.broker.durability.saved import Checkpoint, SavedMessage
-from gateway.broker.durability.sessions_again import Restorable, SessionsAgain
-from gateway.broker.durability.standing_wills import SavedWill, WillsAgain
+from gateway.broker.durability.standing_wills import RestoredWills, SavedWill
 from gateway.broker.outbound.message import EXPIRY, LearntMessage, Message
 from gateway.broker.sessions.estates import Estate
 from gateway.broker.sessions.session import Session
@@ -51,7 +51,9 @@ class Recovery:
 
     """
 
-    def __init__(self, parts: Restorable, history: History, durable: Durable, now_s: float) -> None:
+    def __init__(
+        self, parts: Restorable, history: History, durable: DurablePersistence, now_s: float
+    ) -> None:
         self._parts = parts
         self._history = history
         self._durable = durable
@@ -60,15 +62,15 @@ class Recovery:
         self._dating = Dating(clock, None)
         self._undated: list[ReadBatch] = []
         self._lacking = lacking = durable.lacking
-        self._batches = BatchesAgain(history, lacking, self._strange)
+        self._batches = RestoredBatches(history, lacking, self._strange)
         self._lives = Lives(history.own[0])
         self._changes = Changes()
-        self._wills = WillsAgain((), self._changes)
+        self._wills = RestoredWills((), self._changes)
         self._expected: dict[int, tuple[Session, int]] = {}
         """The publisher of each number of the batch to come, and the packet identifier."""
         self._publishers: dict[Ref, Session] = {}
         self._delivery = ReplayedDelivery(parts.groups)
-        self._sessions = SessionsAgain(
+        self._sessions = RestoredSessions(
             parts, self._delivery, lacking, self._changes, self._strange, durable.logged, now_s
         )
         self._odd = self._had_before = self._left_out = 0
@@ -88,7 +90,7 @@ class Recovery:
     def run(self, saved: Checkpoint) -> Recovered:
         """Restore; ``saved`` is the last checkpoint."""
         standing = [one for one in saved.wills.values() if one is not None]
-        self._wills = WillsAgain(standing, self._changes)
+        self._wills = RestoredWills(standing, self._changes)
         if saved.mark is not None:
             self._clock.go_on_from(saved.mark)
             self._dating = Dating(self._clock, saved.mark)
@@ -217,7 +219,7 @@ class Recovery:
             self._expire(message, float(message.properties[EXPIRY]) - waited_s)
         if message.retain:
             if self._parts.retention.retain(message) and message.qos:
-                self._parts.owing.replaced(message.topic)
+                self._parts.retained_backlogs.replaced(message.topic)
             self._retained_changed(message.topic)
         if message.qos == 2 and ref[0] in self._lacking.streams:
             had = {self._sessions.get(number) for number in self._lacking.had(*ref)}
@@ -305,7 +307,7 @@ class Recovery:
 
     def _learnt(self, fields: list[Any]) -> None:
         try:
-            learnt = Learnt.of(fields, self._waited_s(self._read_at_us), self._now_s)
+            learnt = NeighbourRetained.of(fields, self._waited_s(self._read_at_us), self._now_s)
             route = self._parts.routes.of(learnt.message.key)
         except (ProtocolError, PacketError) as error:
             self._strange(f"{fields}: {error}")
@@ -314,7 +316,7 @@ class Recovery:
         self._retained_changed(learnt.message.topic)
         if learnt.is_news:
             if learnt.message.qos:
-                self._parts.owing.replaced(learnt.message.topic)
+                self._parts.retained_backlogs.replaced(learnt.message.topic)
             self._delivery.deliver(learnt.message, route, None, self._now_s)
 
     def _retained_changed(self, topic: str) -> None:

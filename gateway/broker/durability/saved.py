@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import field
 
 from gateway.base.lasting_clock import Mark
-from gateway.broker.durability.lacking import SavedLack
+from gateway.broker.durability.delivery_gaps import SavedGap
 from gateway.broker.durability.standing_wills import SavedWill
 from gateway.broker.hooks import Client
-from gateway.broker.retained.owed import RetainedBacklog
+from gateway.broker.retained.retained_backlog import RetainedBacklog
 from gateway.broker.sessions.subscription import Subscription
 from light_dataclasses import dataclass
 from tree_handler.batch import Entry, Epoch, Ref
@@ -138,7 +138,8 @@ class Checkpoint:
         proofs: the same of what proves either (`RetainedVersions.saved_proofs`).
         wills: the same of wills, by number.
         mark: the time; None in one of a version that did not write it.
-        spared_until: before this position the log may let go of what waits (`sparing.Sparing`).
+        spared_until: before this position the log may let go of what waits
+            (`offline_spill.OfflineSpill`).
         lacking: what sessions were not given though ``delivered`` is past it, all of it.
         left_out: retained messages that were not read, for want of room; the file keeps them.
 
@@ -155,7 +156,7 @@ class Checkpoint:
     mark: Mark | None = None
     proofs: dict[str, bytes | None] = field(default_factory=dict)
     spared_until: int = 0
-    lacking: list[SavedLack] = field(default_factory=list)
+    lacking: list[SavedGap] = field(default_factory=list)
     left_out: int = 0
 
     def messages(self) -> list[SavedMessage]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from gateway.broker.durability import saved_places
 from gateway.broker.durability.changes import Changes
-from gateway.broker.durability.durable import Durable
+from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.journal import SessionRecord
 from gateway.broker.durability.saved import (
     Checkpoint,
@@ -26,7 +26,7 @@ from gateway.broker.durability.saved import (
 )
 from gateway.broker.durability.slices import others, slice_ends_s
 from gateway.broker.outbound.message import Message
-from gateway.broker.retained.owed import RetainedBacklog
+from gateway.broker.retained.retained_backlog import RetainedBacklog
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.backlog import QueuedDelivery
 from gateway.broker.sessions.places import Places
@@ -55,7 +55,7 @@ class _Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class PendingCheckpoint:
     """A checkpoint to be, and what holds as soon as it is written.
 
     Attributes:
@@ -144,7 +144,7 @@ class Snapshots:
         self,
         sessions: Sessions,
         retention: Retention,
-        durable: Durable,
+        durable: DurablePersistence,
         now: Callable[[], float],
     ) -> None:
         self._sessions = sessions
@@ -168,7 +168,7 @@ class Snapshots:
                     self._ahead[record.number] = cursor, _copy(session, record)
             until_s = await others(until_s)
 
-    def take(self, position: int) -> Taken:
+    def take(self, position: int) -> PendingCheckpoint:
         """The state now, as far as it is not in the last checkpoint.
 
         If it can't be saved, `failed` must be told: the changes are in nothing else.
@@ -180,7 +180,7 @@ class Snapshots:
             self._durable.changes.again(changes)
             raise
 
-    def _take(self, position: int, changes: Changes) -> Taken:
+    def _take(self, position: int, changes: Changes) -> PendingCheckpoint:
         durable, versions = self._durable, self._retention.versions
         ahead, self._ahead = self._ahead, {}
         for number in changes.ended:
@@ -210,7 +210,7 @@ class Snapshots:
             proofs=versions.saved_proofs(changes.retained),
             lacking=durable.lacking.saved(),
         )
-        return Taken(
+        return PendingCheckpoint(
             plain,
             changes,
             {topic: self._retention.get(topic) for topic in changes.retained},
@@ -220,11 +220,11 @@ class Snapshots:
             mark.lasting_us / 1_000_000 - self._now(),
         )
 
-    def saved(self, taken: Taken) -> None:
+    def saved(self, taken: PendingCheckpoint) -> None:
         """It is written."""
         self._cursors.update(taken.cursors)  # what has ended since goes with the next one
 
-    def failed(self, taken: Taken) -> None:
+    def failed(self, taken: PendingCheckpoint) -> None:
         """It is not: the next one must say the same again."""
         self._durable.changes.again(taken.changes)
 

@@ -66,7 +66,7 @@ class StandingWills:
         """Those that were due and that the log did not take, by number."""
         self._next = 1
 
-    def go_on(self, found: WillsAgain) -> None:
+    def go_on(self, found: RestoredWills) -> None:
         """These stood when the process before ended."""
         for _, saved in sorted(found.standing.items()):
             if (earlier := self._by_client.get(saved.client_id)) is not None:
@@ -137,7 +137,7 @@ class StandingWills:
         self._journal.noted(None, Event.WILL_ENDED, saved.number)
 
 
-class WillsAgain:
+class RestoredWills:
     """The wills that stand, as the history is read.
 
     Args:

@@ -20,7 +20,8 @@ from mypy_extensions import mypyc_attr
 
 from gateway.base.lasting_clock import Mark
 from gateway.base.sqlite_trouble import could_not_look, is_passing
-from gateway.broker.durability import packed, saved_marks, saved_places, spared
+from gateway.broker.durability import packed, saved_marks, saved_places, spilled_messages
+from gateway.broker.durability.offline_spill import SpillCandidates
 from gateway.broker.durability.saved import (
     Checkpoint,
     SavedDelivery,
@@ -29,10 +30,9 @@ from gateway.broker.durability.saved import (
     SavedSession,
     SavedTombstone,
 )
-from gateway.broker.durability.sparing import Needed
 from gateway.broker.durability.tables import FORMAT, NEEDED, RETAINED, SWEEP, TABLES, UNMARKED
 from gateway.broker.hooks import Client
-from gateway.broker.retained.owed import RetainedBacklog, Wanted
+from gateway.broker.retained.retained_backlog import BacklogFilter, RetainedBacklog
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import MAX_NUMBER, Entry, Epoch, Ref
 from tree_handler.intervals import Intervals
@@ -108,7 +108,7 @@ class Store:
                 db.execute(statement)
             db.execute(UNMARKED)
             db.execute(f"PRAGMA user_version = {FORMAT}")
-        return spared.has_any(db)
+        return spilled_messages.has_any(db)
 
     def close(self) -> None:
         """Let go of the file, once nothing is being written."""
@@ -121,7 +121,7 @@ class Store:
 
     # -- writing -------------------------------------------------------------------------------
 
-    def save(self, checkpoint: Checkpoint, needed: Needed | None = None) -> None:
+    def save(self, checkpoint: Checkpoint, needed: SpillCandidates | None = None) -> None:
         """Write what has changed since the last one, all of it or nothing.
 
         Args:
@@ -137,8 +137,8 @@ class Store:
             with _transaction(self._db):
                 self._write(checkpoint)
                 if needed is not None:
-                    spared.put_by(self._db, needed)
-            self.has_spared = spared.has_any(self._db)
+                    spilled_messages.put_by(self._db, needed)
+            self.has_spared = spilled_messages.has_any(self._db)
 
     def _write(self, checkpoint: Checkpoint) -> None:
         ids = self._write_messages(checkpoint.messages())
@@ -369,7 +369,7 @@ class Store:
         for wanted, given in self._rows("SELECT wanted, given FROM owed WHERE session = ?", number):
             filters = msgpack.unpackb(wanted, use_list=False)
             return RetainedBacklog(
-                tuple(Wanted(*one) for one in filters), set(msgpack.unpackb(given))
+                tuple(BacklogFilter(*one) for one in filters), set(msgpack.unpackb(given))
             )
         return None
 
@@ -381,12 +381,12 @@ class Store:
 
         """
         with self._named():
-            yield from spared.read(self._reader, key, first, last)
+            yield from spilled_messages.read(self._reader, key, first, last)
 
     def spared_numbers(self, key: Epoch) -> Intervals:
         """Return the numbers of a stream that were put by: see `queue_losses`."""
         with self._named(), self._one_call:
-            return spared.numbers(self._db, key)
+            return spilled_messages.numbers(self._db, key)
 
     @contextmanager
     def _named(self) -> Iterator[None]:

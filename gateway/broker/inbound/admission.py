@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.hooks import MADE_UP, Client, Hooks
-from gateway.broker.inbound.departures import Departures
+from gateway.broker.inbound.disconnections import Disconnections
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.inbound.reasons import with_reason
@@ -55,7 +55,7 @@ class Admission:
     Args:
         sessions: those of all clients.
         wills: those of all clients.
-        departures: ends the connection of a client that comes again.
+        disconnections: ends the connection of a client that comes again.
         sending: goes on with what is retained that a session was not sent.
         hooks: who says which client may come in, and with which will.
         limits: of clients.
@@ -67,7 +67,7 @@ class Admission:
         self,
         sessions: Sessions,
         wills: Wills,
-        departures: Departures,
+        disconnections: Disconnections,
         sending: RetainedSending,
         hooks: Hooks,
         limits: Limits,
@@ -75,7 +75,7 @@ class Admission:
     ) -> None:
         self._sessions = sessions
         self._wills = wills
-        self._departures = departures
+        self._disconnections = disconnections
         self._sending = sending
         self._hooks = hooks
         self._limits = limits
@@ -214,7 +214,9 @@ class Admission:
             return
         if old is not None:
             why = f"by a connection from {channel.address}"
-            self._departures.disconnect(old, ReasonCode.SESSION_TAKEN_OVER, why)  # [MQTT-3.1.4-3]
+            self._disconnections.disconnect(
+                old, ReasonCode.SESSION_TAKEN_OVER, why
+            )  # [MQTT-3.1.4-3]
             if connect.clean_start or not old.expiry_s:
                 sessions.end(old)  # [MQTT-3.1.2-4], [MQTT-3.1.2-23]
                 old = None

@@ -13,14 +13,14 @@ from typing import Final, cast
 
 from gateway.base.turns import Turns
 from gateway.broker.inbound.connections import Connections
-from gateway.broker.inbound.departures import Departures
-from gateway.broker.inbound.greeting import Greeting
+from gateway.broker.inbound.disconnections import Disconnections
+from gateway.broker.inbound.first_packet import FirstPacketReader
+from gateway.broker.inbound.packet_dispatcher import PacketDispatcher
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.inbound.publisher import Publisher
-from gateway.broker.inbound.reception import Reception
 from gateway.broker.limits import Limits
 from gateway.broker.listeners.half_open import keep_watch
-from gateway.broker.outbound.channel import Channel, Output
+from gateway.broker.outbound.channel import Channel, PendingWrites
 from gateway.broker.sessions.registry import Sessions
 from gateway.mqtt import PacketError, Scanner
 from gateway.trust.shares.user_rates import UserRates
@@ -36,9 +36,9 @@ class Service:
     """The parts that serve connections, and that all connections share.
 
     Attributes:
-        greeting: looks at first packets.
-        reception: deals with those of accepted clients.
-        departures: ends connections.
+        first_packets: looks at first packets.
+        dispatcher: deals with those of accepted clients.
+        disconnections: ends connections.
         sessions: are told of those that are gone.
         connections: all that are open.
         output: what all channels share: a clock, counters, who is told what was refused.
@@ -49,12 +49,12 @@ class Service:
 
     """
 
-    greeting: Greeting
-    reception: Reception
-    departures: Departures
+    first_packets: FirstPacketReader
+    dispatcher: PacketDispatcher
+    disconnections: Disconnections
     sessions: Sessions
     connections: Connections
-    output: Output
+    output: PendingWrites
     turns: Turns
     limits: Limits
     rates: UserRates
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
                 if publisher is None:
                     self._greet()
                 else:
-                    self._at = service.reception.receive(publisher, self._packets, self._at)
+                    self._at = service.dispatcher.receive(publisher, self._packets, self._at)
                 done_s = service.output.now()
                 if done_s > until_s:
                     break
@@ -206,7 +206,7 @@ class Connection(asyncio.Protocol):
         elif self._is_greeted:
             return False
         else:
-            self._service.greeting.check_begins(scanner)
+            self._service.first_packets.check_begins(scanner)
             self._packets = scanner.take(1)
         self._at = 0
         self._service.output.traffic.packets_read += len(self._packets)
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
         """
         first, self._packets = self._packets[0], []
         self._is_greeted = True
-        self._service.greeting.receive(self.peer, first)
+        self._service.first_packets.receive(self.peer, first)
 
     def _fail(self, error: PacketError) -> None:
         """The client broke the protocol: say so in 5.0, and close [MQTT-4.13.1-1]."""
@@ -236,4 +236,4 @@ class Connection(asyncio.Protocol):
         if session is None:
             peer.channel.abort()
         else:
-            service.departures.disconnect(session, error.reason, str(error), linger=True)
+            service.disconnections.disconnect(session, error.reason, str(error), linger=True)

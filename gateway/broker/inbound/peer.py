@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gateway.broker.inbound.publisher import Publisher
-from gateway.broker.inbound.waiting import ReadGate
+from gateway.broker.inbound.read_gate import ReadGate
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
 from gateway.mqtt import PacketError, Scanner

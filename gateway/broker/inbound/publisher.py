@@ -8,8 +8,8 @@ again [MQTT-4.3.3-10].
 from __future__ import annotations
 
 from gateway.broker.inbound.aliases import IncomingAliases
-from gateway.broker.inbound.decisions import Decisions
-from gateway.broker.inbound.waiting import ReadGate
+from gateway.broker.inbound.authorization_cache import AuthorizationCache
+from gateway.broker.inbound.read_gate import ReadGate
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import DUP
@@ -55,7 +55,7 @@ class Publisher:
         self.owner = session.client.owner
         self.waiting = waiting
         self.version = channel.version
-        self.permitted = Decisions(limits.decided_topics)
+        self.permitted = AuthorizationCache(limits.decided_topics)
         self.aliases = IncomingAliases(limits.topic_aliases)
         self.has_made_room = False
         self._receive_maximum = limits.receive_maximum

@@ -36,7 +36,7 @@ class Feeder(Protocol):
         """The client reads again: send what waits; the time is the loop's, in seconds."""
 
 
-class Output:
+class PendingWrites:
     """State that all channels share: which of them have something to write when the turn ends.
 
     Args:
@@ -133,7 +133,7 @@ class Channel:
         "version",
     )
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: PendingWrites) -> None:
         self._output = output
         self._transport: asyncio.Transport | None = None
         self._source: Feeder | None = None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.turns import Turns
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import LearntMessage, Message
 from gateway.broker.outbound.routes import Routes
-from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retained_backlogs import RetainedBacklogs
 from gateway.broker.retained.retention import Retention, number_of
 from gateway.mqtt import PacketError
 from tree_handler.batch import Entry
@@ -26,7 +26,7 @@ class SharedRetention:
         retention: keeps them.
         routes: where topics go.
         delivery: gives subscribers what is news to them.
-        owing: which sessions are owed what is retained.
+        retained_backlogs: which sessions are owed what is retained.
         durability: notes what no log has.
         refusals: is told what no packet can carry.
         turns: is told that a turn needs an end.
@@ -38,15 +38,15 @@ class SharedRetention:
         retention: Retention,
         routes: Routes,
         delivery: Delivery,
-        owing: Owing,
-        durability: Durability,
+        retained_backlogs: RetainedBacklogs,
+        durability: Persistence,
         refusals: CountedLines,
         turns: Turns,
     ) -> None:
         self._retention = retention
         self._routes = routes
         self._delivery = delivery
-        self._owing = owing
+        self._retained_backlogs = retained_backlogs
         self._durability = durability
         self._refusals = refusals
         self._turns = turns
@@ -107,7 +107,7 @@ class SharedRetention:
         if is_news:
             self._delivery.deliver(message, route, None, now)
             if message.qos:
-                self._owing.replaced(topic)
+                self._retained_backlogs.replaced(topic)
         elif retained.qos is not None and not was_given and (message.payload or had):
             retention.put_off(topic, retained.version)
         self._turns.need()

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from gateway.base.event_log.counted_lines import CountedLines
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import LearntMessage, Message
@@ -54,7 +54,7 @@ class Retention:
     def __init__(
         self,
         limits: Limits,
-        durability: Durability,
+        durability: Persistence,
         refusals: CountedLines,
         now: Callable[[], float],
         origins: OriginRules | None = None,

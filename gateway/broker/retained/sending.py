@@ -12,14 +12,14 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from gateway.broker.inbound.waiting import ReadGate
+from gateway.broker.inbound.read_gate import ReadGate
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Grant
 from gateway.broker.retained.bridged import RetainedByBridges
-from gateway.broker.retained.owed import RetainedBacklog, Wanted
-from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retained_backlog import BacklogFilter, RetainedBacklog
+from gateway.broker.retained.retained_backlogs import RetainedBacklogs
 from gateway.broker.retained.retention import Retention
 from gateway.broker.sessions.session import Session
 
@@ -37,7 +37,7 @@ class RetainedSending:
         retention: what is retained.
         delivery: hands it over.
         bridged: what came from the subscriber itself.
-        owing: remembers what was not sent.
+        retained_backlogs: remembers what was not sent.
         may_deliver: whether a session's client may receive a topic.
         limits: of what is written at a time.
         now: the loop's clock, in seconds.
@@ -49,7 +49,7 @@ class RetainedSending:
         retention: Retention,
         delivery: Delivery,
         bridged: RetainedByBridges,
-        owing: Owing,
+        retained_backlogs: RetainedBacklogs,
         may_deliver: Callable[[Session, str], bool],
         limits: Limits,
         now: Callable[[], float],
@@ -57,12 +57,12 @@ class RetainedSending:
         self._retention = retention
         self._delivery = delivery
         self._bridged = bridged
-        self._owing = owing
+        self._retained_backlogs = retained_backlogs
         self._may_deliver = may_deliver
         self._turn_bytes = limits.write_buffer_bytes
         self._now = now
 
-    def start(self, session: Session, waiting: ReadGate, wanted: Sequence[Wanted]) -> None:
+    def start(self, session: Session, waiting: ReadGate, wanted: Sequence[BacklogFilter]) -> None:
         """Send what the filters of one SUBSCRIBE match.
 
         What does not fit into this turn is sent later, and the client's packets wait for it.
@@ -79,7 +79,7 @@ class RetainedSending:
         rest = self._found(session, wanted, frozenset())
         if not self._send_some(session, owed, rest):
             if session.expiry_s and owed.wanted:  # it may have another connection
-                self._owing.owe(session, owed)
+                self._retained_backlogs.owe(session, owed)
                 if session.record is not None:
                     session.record.owed(owed.wanted)
             waiting.for_verdict(self._send_all(session, owed, rest), lambda _: None)
@@ -98,12 +98,12 @@ class RetainedSending:
 
     def _settle(self, session: Session) -> None:
         if session.owed is not None:
-            self._owing.settled(session)
+            self._retained_backlogs.settled(session)
             if session.record is not None:
                 session.record.owed(())
 
     def _found(
-        self, session: Session, wanted: Sequence[Wanted], had: frozenset[str]
+        self, session: Session, wanted: Sequence[BacklogFilter], had: frozenset[str]
     ) -> Iterator[tuple[str, Message, Grant]]:
         for topic_filter, qos, identifier in wanted:
             grant = Grant(qos, True, (identifier,) if identifier else ())

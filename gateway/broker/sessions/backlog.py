@@ -22,8 +22,8 @@ from typing import Final
 from gateway.base.pauses import GrowingPause
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import RETAIN, LearntMessage, Message
-from gateway.broker.sessions.logged import Logged, read_first
 from gateway.broker.sessions.places import Places, WaitingRun
+from gateway.broker.sessions.queue_log import QueueLog, read_first
 from tree_handler.batch import Epoch, Ref
 from tree_handler.intervals import Intervals
 
@@ -72,7 +72,7 @@ class Backlog:
         "taken",
     )
 
-    def __init__(self, limits: Limits, budget: Budget, log: Logged | None) -> None:
+    def __init__(self, limits: Limits, budget: Budget, log: QueueLog | None) -> None:
         self._limits = limits
         self._budget = budget
         self._log = log

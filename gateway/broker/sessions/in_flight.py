@@ -30,8 +30,8 @@ from gateway.broker.durability.journal import Operation, SessionRecord
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.message import DUP, IN_PACKET, Message
 from gateway.broker.sessions.backlog import Backlog, QueuedDelivery
-from gateway.broker.sessions.logged import Logged
 from gateway.broker.sessions.places import Places
+from gateway.broker.sessions.queue_log import QueueLog
 from gateway.mqtt import PacketError, ReasonCode, Version
 from tree_handler.batch import Ref
 
@@ -77,7 +77,7 @@ class InFlight:
     )
 
     def __init__(
-        self, version: int, limits: Limits, budget: Budget, log: Logged | None = None
+        self, version: int, limits: Limits, budget: Budget, log: QueueLog | None = None
     ) -> None:
         self.backlog = Backlog(limits, budget, log)
         self.record: SessionRecord | None = None

@@ -10,7 +10,7 @@ time; the rest goes with the next sweeps.
 
 Where no member here can go on with it, one on another gateway does (`SharedGroups.leave`), once the
 journal has that it is taken, so that no start comes to it a second time. What the journal has of a
-session's end and nobody has gone on with, a start goes on with (`durability.estates_again`).
+session's end and nobody has gone on with, a start goes on with (`durability.restored_estates`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from gateway.broker.durability import saved_places
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.limits import Budget
 from gateway.broker.outbound.message import (
     IN_PACKET,
@@ -32,8 +32,8 @@ from gateway.broker.outbound.routes import SubscriberTree
 from gateway.broker.sessions.backlog import QueuedDelivery
 from gateway.broker.sessions.estates import Estate, Estates
 from gateway.broker.sessions.heirs import Heir
-from gateway.broker.sessions.logged import read_first
 from gateway.broker.sessions.places import Places, WaitingRun
+from gateway.broker.sessions.queue_log import read_first
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from tree_handler.batch import Epoch, Row
@@ -76,7 +76,7 @@ class Inheritance:
         tree: SubscriberTree,
         groups: SharedGroups,
         may_deliver: Callable[[Session, str], bool] | None,
-        durability: Durability,
+        durability: Persistence,
         budget: Budget,
         now: Callable[[], float],
     ) -> None:
@@ -240,7 +240,8 @@ class Inheritance:
     def _hand_on(self, estate: Estate, run: WaitingRun) -> Iterator[bool]:
         """Hand a run on; to another user's member message by message, which it may not receive.
 
-        What the log lets go is put by for the user whose it is (`spared`), and not for others.
+        What the log lets go is put by for the user whose it is (`spilled_messages`), and not for
+        others.
         """
         mark = run.way[1] & ~IN_PACKET
         group = estate.groups.get(mark)

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, ItemsView, Sequence, ValuesView
 from typing import Final
 
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.hooks import Client, Events, Owner
 from gateway.broker.limits import Budget
 from gateway.broker.outbound.channel import Channel
-from gateway.broker.retained.owing import Owing
+from gateway.broker.retained.retained_backlogs import RetainedBacklogs
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.broker.sessions.wills import Wills
@@ -30,7 +30,7 @@ class Sessions:
         budget: what their queues share, and the limits of each.
         subscriptions: those of all sessions.
         wills: those of all sessions.
-        owing: which of them are owed what is retained.
+        retained_backlogs: which of them are owed what is retained.
         durability: keeps them over a crash.
         events: are told of clients.
         now: the loop's clock, in seconds.
@@ -47,15 +47,15 @@ class Sessions:
         budget: Budget,
         subscriptions: Subscriptions,
         wills: Wills,
-        owing: Owing,
-        durability: Durability,
+        retained_backlogs: RetainedBacklogs,
+        durability: Persistence,
         events: Sequence[Events],
         now: Callable[[], float],
     ) -> None:
         self._budget = budget
         self._subscriptions = subscriptions
         self._wills = wills
-        self._owing = owing
+        self._retained_backlogs = retained_backlogs
         self._durability = durability
         self._events = events
         self._now = now
@@ -251,7 +251,7 @@ class Sessions:
     def forget(self, session: Session) -> None:
         """One of an earlier process has ended within it."""
         self._subscriptions.withdraw_all(session)
-        self._owing.settled(session)
+        self._retained_backlogs.settled(session)
         if self._by_client.get(session.client_id) is session:
             del self._by_client[session.client_id]
             owner = session.client.owner

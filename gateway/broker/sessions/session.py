@@ -12,9 +12,9 @@ from gateway.broker.hooks import Client
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.outbound.message import Message
-from gateway.broker.retained.owed import RetainedBacklog
+from gateway.broker.retained.retained_backlog import RetainedBacklog
 from gateway.broker.sessions.in_flight import InFlight
-from gateway.broker.sessions.logged import Logged
+from gateway.broker.sessions.queue_log import QueueLog
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.unreleased import UnreleasedIdentifiers
 from gateway.mqtt import Will
@@ -56,7 +56,7 @@ class Session:
     )
 
     def __init__(
-        self, client: Client, limits: Limits, budget: Budget, log: Logged | None = None
+        self, client: Client, limits: Limits, budget: Budget, log: QueueLog | None = None
     ) -> None:
         self.outgoing = InFlight(client.version, limits, budget, log)
         self.incoming = UnreleasedIdentifiers()

@@ -9,9 +9,9 @@ from typing import Final
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.pauses import GrowingPause
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.durability.standing_wills import SavedWill
-from gateway.broker.inbound.acceptance import Acceptance
+from gateway.broker.inbound.commit_queue import CommitQueue
 from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.due_will import DueWill
 from gateway.broker.sessions.session import Session
@@ -58,7 +58,7 @@ class Wills:
     One that the log refuses stands, and is tried again: nobody else will publish it.
 
     Args:
-        acceptance: publishes them.
+        commit_queue: publishes them.
         durability: keeps them over a crash.
         refusals: is told of those that could not be published.
         now: the loop's clock, in seconds.
@@ -70,13 +70,13 @@ class Wills:
 
     def __init__(
         self,
-        acceptance: Acceptance,
-        durability: Durability,
+        commit_queue: CommitQueue,
+        durability: Persistence,
         refusals: CountedLines,
         now: Callable[[], float],
     ) -> None:
         self._refusals = refusals
-        self._acceptance = acceptance
+        self._commit_queue = commit_queue
         self._durability = durability
         self._now = now
         self._delayed: set[Session] = set()
@@ -141,7 +141,7 @@ class Wills:
 
     def _hand_in(self, due: DueWill) -> None:
         try:
-            self._acceptance.publish_own(message_of(due.will, self._now()), due)
+            self._commit_queue.publish_own(message_of(due.will, self._now()), due)
         except PacketError as error:  # by the limits of this life no message can have its topic
             self._give_up(due, UNFIT, str(error))
 

@@ -67,7 +67,7 @@ def report(core: DataPlane) -> dict[str, Any]:
         },
         "bytes": {"received": traffic.bytes_read, "sent": traffic.bytes_sent},
         "subscriptions": len(core.subscriptions),
-        "acknowledgement_delays": core.acceptance.delays.as_json(core.now()),
+        "acknowledgement_delays": core.commit_queue.delays.as_json(core.now()),
         "limits": {
             name: {"used": used, "limit": getattr(core.limits, name)}
             for name, used in use_of_limits(core).items()

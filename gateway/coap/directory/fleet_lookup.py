@@ -27,7 +27,7 @@ from gateway.coap.directory.fleet_observing import FleetObserving
 from gateway.coap.fleet_directory.search import DirectoryQuestion, DirectorySearch
 from gateway.coap.fleet_directory.searches import DirectorySearches
 from gateway.coap.fleet_directory.targets import LookedUp, links_of, targets
-from gateway.coap.passed_on import QUERY_SEGMENT
+from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from gateway.coap.peers import shown_by
 from gateway.coap.remote.reply import OnReply
 from gateway.coap.responders import AskForBody, ImmediateResponder, PendingResponse, RespondTo

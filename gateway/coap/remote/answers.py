@@ -18,7 +18,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.uint import encode_uint
 from gateway.coap.access import Introduction
-from gateway.coap.passed_on import QUERY_SEGMENT
+from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import (
     NotForOthersError,

@@ -14,7 +14,7 @@ from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess, refused
 from gateway.coap.answers import Answers
-from gateway.coap.passed_on import QUERY_SEGMENT
+from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote.forms import coap_request, resource_response
 from gateway.coap.remote.named_execution import NamedExecution, OnNamedAnswer

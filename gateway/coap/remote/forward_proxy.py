@@ -15,7 +15,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint
 from gateway.coap.answers import is_for_a_proxy
-from gateway.coap.passed_on import QUERY_SEGMENT
+from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from tree_handler.errors import ProtocolError
 from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.members.place import NONE, check_name

@@ -14,7 +14,7 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
-from gateway.coap.passed_on import QUERY_SEGMENT
+from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from gateway.coap.remote.forms import NotForOthersError, diagnostic_of
 from gateway.coap.remote.multi_status import FORMATS, TargetResponse, encode
 from gateway.coap.remote.parts import RemoteParts

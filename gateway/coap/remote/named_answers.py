@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
-from gateway.coap.passed_on import leads_elsewhere
+from gateway.coap.forwarded_requests import leads_elsewhere
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import NotForOthersError, coap_response, remote_request, text
 from gateway.coap.remote.parts import RemoteAccess

@@ -9,7 +9,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapRequest, CoapResponse
 from coap_engine.uint import encode_uint
 from gateway.coap.access import Introduction
-from gateway.coap.passed_on import QUERY_SEGMENT
+from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from gateway.coap.remote.forms import NotForOthersError, remote_request, text
 from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError

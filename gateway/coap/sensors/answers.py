@@ -31,7 +31,7 @@ KEPT_MAX: Final = 4_096
 """Responses that are kept for the next who asks the same."""
 
 
-class Served(Protocol):
+class ServedSensor(Protocol):
     """A sensor's resource, as far as it is needed here."""
 
     @property
@@ -65,7 +65,7 @@ class SensorAnswers:
 
     """
 
-    def __init__(self, served: Mapping[str, Served], sampler: Sampler) -> None:
+    def __init__(self, served: Mapping[str, ServedSensor], sampler: Sampler) -> None:
         self.segments = frozenset((PATH.encode(),))
         self._served = served
         self._sampler = sampler
@@ -203,7 +203,7 @@ def _asked(request: CoapRequest) -> tuple[str, int | None] | None:
 
 
 def _response(
-    served: Served, accept: int | None, reading: Reading, left_s: float
+    served: ServedSensor, accept: int | None, reading: Reading, left_s: float
 ) -> CoapResponse | None:
     rendered = served.rendered(accept, reading)
     if rendered is None:  # the resource says why

@@ -13,7 +13,7 @@ from typing import Any
 from aiocoap import Message, error, resource
 
 from gateway.coap.operations.status import JSON
-from gateway.coap.sensors.answers import Served
+from gateway.coap.sensors.answers import ServedSensor
 from gateway.coap.sensors.roll import SensorRoll, listed, posted
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading, full_name
@@ -54,7 +54,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
 
     def __init__(
         self,
-        served: Mapping[str, Served],
+        served: Mapping[str, ServedSensor],
         sampler: Sampler,
         base_name: str,
         may_read: MayRead = lambda _remote, _name: True,

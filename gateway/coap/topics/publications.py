@@ -52,7 +52,7 @@ class Publications:
         exchange: tuple[int, int],
         properties: dict[int, Any] | None,
     ) -> bool | None:
-        """Take a PUBLISH: `gateway.broker.inbound.publishing.Private`.
+        """Take a PUBLISH: `gateway.broker.inbound.publish_authorizer.Private`.
 
         Args:
             publisher: who sent it.
@@ -62,7 +62,8 @@ class Publications:
             properties: those of 5.0.
 
         Returns:
-            Whether it is dealt with; see `Publishing.receive`. None if it is not one of these.
+            Whether it is dealt with; see `PublishAuthorizer.receive`. None if it is not one of
+            these.
 
         Raises:
             PacketError: more messages are on their way than were allowed, or not released.

@@ -13,7 +13,7 @@ from typing import Final
 from coap_engine import codes, option_numbers
 from coap_engine.message import Option
 from gateway.coap.access import METHOD_NAMES
-from gateway.coap.passed_on import QUERY_SEGMENT
+from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from gateway.coap.remote.forward_proxy import decoded
 from light_dataclasses import dataclass
 

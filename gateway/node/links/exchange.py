@@ -13,7 +13,7 @@ from gateway.base.event_log.failures import Failures
 from gateway.log.errors import LogError
 from gateway.node.links.backlog import LinkBacklog
 from gateway.node.links.commit import GroupCommit
-from gateway.node.links.held import Held
+from gateway.node.links.held_batches import HeldBatches
 from gateway.node.links.link import Link
 from gateway.node.links.repairs import DONE, REPAIR, Repairs
 from gateway.node.links.settings import NodeReceiver
@@ -91,7 +91,7 @@ class Exchange:
         self._repairs = Repairs(commit.log, self._loop.time, None if seals is None else seals.seal)
         self.surveys = Surveys(commit.log, self._lost, commit.refusals, self._loop.time)
         self._backlogs: dict[int, LinkBacklog] = {}
-        self._held = Held()
+        self._held = HeldBatches()
         self._unread: dict[Epoch, tuple[int, int]] = {}
         """The numbers due to be handed out that could not be read: they are read again later."""
         self._lines = CountedLines(_log, self._loop.time, LINES_AT_ONCE)

@@ -17,7 +17,7 @@ MAX_BEHIND_DATA: Final = 8
 """A link that was busy for so many round trips from its start is measured by the shortest."""
 
 
-class Line(Protocol):
+class HelloLink(Protocol):
     """A link, as hellos use it."""
 
     @property
@@ -88,7 +88,7 @@ class Hellos:
         """Its echoes are awaited no more."""
         del self._pings[link]
 
-    def send(self, link: Line, bpdu: bytes, now: float) -> None:
+    def send(self, link: HelloLink, bpdu: bytes, now: float) -> None:
         """Send a BPDU, with a number that the neighbour echoes."""
         self._number = (self._number + 1) % (1 << 32)
         awaited = self._pings[link.number].sent
@@ -97,7 +97,7 @@ class Hellos:
             del awaited[next(iter(awaited))]
         link.send(wire.ping(self._number, bpdu))
 
-    def answer(self, link: Line, body: bytes) -> Bpdu:
+    def answer(self, link: HelloLink, body: bytes) -> Bpdu:
         """Echo a hello's number; return its BPDU.
 
         Raises:

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.mqtt import Connect
+from gateway.node.links.dial_failures import OTHER_LIFE_PATIENCE_S, Strangers
 from gateway.node.links.handshake import NoPlaceError
 from gateway.node.links.refusal import Refusal, RefusedError, reason
-from gateway.node.links.trouble import OTHER_LIFE_PATIENCE_S, Strangers
 from gateway.trust.shares.failed_attempts import FailedAttempts
 from gateway.trust.tls.peer_certificate import PeerCertificate
 from tree_handler.errors import ProtocolError

@@ -21,16 +21,16 @@ from typing import Any, Final
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.node.links.handshake import NoPlaceError, SelfDialError
-from gateway.node.links.refusal import Refusal, reason
-from gateway.node.links.transport import Address
-from gateway.node.links.trouble import (
+from gateway.node.links.dial_failures import (
     GRACE_S,
     OTHER_LIFE_PATIENCE_S,
     STRANGERS_AT_ONCE,
     STRANGERS_PER_S,
-    Trouble,
+    DialFailures,
 )
+from gateway.node.links.handshake import NoPlaceError, SelfDialError
+from gateway.node.links.refusal import Refusal, reason
+from gateway.node.links.transport import Address
 from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
@@ -85,7 +85,7 @@ class _Kept:
     peer_id: str | None
     met_id: str | None = None
     task: asyncio.Task[None] | None = None
-    trouble: Trouble = field(default_factory=Trouble)
+    trouble: DialFailures = field(default_factory=DialFailures)
 
     def linked(self, peer_id: str) -> None:
         self.peer_id = peer_id

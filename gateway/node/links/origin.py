@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from gateway.base.event_log.failures import Failures
-from gateway.log.commits import Committed
+from gateway.log.commit_callback import Committed
 from gateway.log.errors import PartlyTakenError
 from gateway.log.message_log import AfterSync, LogError
 from gateway.node.links.commit import GroupCommit

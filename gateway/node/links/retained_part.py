@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 from gateway.node.links.node import TreeNode
-from gateway.node.links.sent_at import STAMP_BYTES, SentAt
+from gateway.node.links.send_times import STAMP_BYTES, SendTimes
 from tree_handler.retained.sync import RetainedSync
 from tree_handler.retained.sync_state import RefusedRetained, RetainedSource, SendRetained
 
 TOPIC: Final = b"$hedgerow/retained"
 STAMPED: Final = b"$hedgerow/retained/sent-at"
-"""The same, with `SentAt.stamp` before it: of the release after `wire.Additions.CLOCKS`."""
+"""The same, with `SendTimes.stamp` before it: of the release after `wire.Additions.CLOCKS`."""
 
 
 class RetainedPart:
@@ -35,7 +35,7 @@ class RetainedPart:
         settle_s: float = 5.0,
         refused: Callable[[RefusedRetained, str], None] = lambda *_: None,
     ) -> None:
-        self._sent_at: SentAt | None = None
+        self._sent_at: SendTimes | None = None
         self._node = node
         self._store = store
         self._refused = refused
@@ -44,7 +44,7 @@ class RetainedPart:
         proofs = None if seals is None else seals.retained
         self._sync = RetainedSync(store, node.replication, settle_s, proofs)
 
-    def count_by(self, sent_at: SentAt) -> None:
+    def count_by(self, sent_at: SendTimes) -> None:
         """From now on count for how long what neighbours tell was under way."""
         self._sent_at = sent_at
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from gateway.process.configuration.config import CONSOLE_PORT, ConfigError
 from gateway.process.console import plain_pages
+from gateway.process.console.page_access import PageAccess
 from gateway.process.console.server import Console, WebFace
-from gateway.process.console.visitors import Visitors
 from light_dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class OpenConsole:
 
     console: Console
     port: int
-    visitors: Visitors
+    visitors: PageAccess
 
 
 async def open_console(
@@ -50,7 +50,7 @@ async def open_console(
     node: TreeNode,
     routed: RoutedPart | None,
     edge: GatewayEdge,
-    visitors: Visitors,
+    visitors: PageAccess,
     tls: Tls | None = None,
     *,
     web: WebFace | None = None,

@@ -16,8 +16,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Protocol, cast
 
 from gateway.base import event_loop
+from gateway.process.console.page_access import DenialStatus, PageAccess
 from gateway.process.console.pages import HttpRequest, Page, RequestError, plain
-from gateway.process.console.visitors import DenialStatus, Visitors
 from gateway.trust.shares.connection_room import ConnectionRoom, Standing
 from gateway.trust.shares.failed_attempts import network_of
 from gateway.trust.tls.peer_certificate import CertificateError, PeerCertificate
@@ -88,7 +88,7 @@ class Console:
     def __init__(
         self,
         pages: PagesByPath,
-        visitors: Visitors | None = None,
+        visitors: PageAccess | None = None,
         tls: Tls | None = None,
         web: WebFace | None = None,
     ) -> None:
@@ -196,7 +196,7 @@ class Console:
     def refusal(
         self, request: HttpRequest, host: str, certificate: PeerCertificate | None
     ) -> DenialStatus | Awaitable[DenialStatus]:
-        """Return why a request is refused, or None: see `Visitors.refusal`."""
+        """Return why a request is refused, or None: see `PageAccess.refusal`."""
         if self._visitors is None:
             return None
         return self._visitors.refusal(request, host, certificate)

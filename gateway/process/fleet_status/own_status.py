@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, field
 from typing import Any, Final
 
-from gateway.backups.standing import BackupStanding
+from gateway.backups.backup_state import BackupState
 from gateway.base import build
 from gateway.base.printable import printable
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.node.links.node import TreeNode
 from gateway.process.configuration.config import GatewaySection
-from gateway.process.fleet_status.looks import Looked
 from gateway.process.fleet_status.pace import StatusPace, TreePlace
+from gateway.process.fleet_status.status_sources import StatusFindings
 from gateway.sensors.sampler import Sampler
 from light_dataclasses import dataclass
 from record_formats.status_record import (
@@ -72,7 +72,7 @@ class OwnStatus:
         interval_s: float,
         up_s: float,
         place: Place,
-        looked: Looked,
+        looked: StatusFindings,
         pace: StatusPace,
     ) -> StatusRecord:
         """Return how it is now.
@@ -163,7 +163,7 @@ class OwnStatus:
         return dict(told[:MAX_COUNTERS])
 
 
-def _told(backup: BackupStanding) -> dict[str, Any]:
+def _told(backup: BackupState) -> dict[str, Any]:
     """Return what a record has of backups; the reason may be anybody's words."""
     age_s = backup.backup_age_s
     return {

@@ -11,14 +11,14 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from gateway.backups.standing import BackupFiles
+from gateway.backups.backup_state import BackupFiles
 from gateway.process.configuration.config import GatewaySection
-from gateway.process.fleet_status.looks import Looked, Looks
 from gateway.process.fleet_status.machine import MachineFiles
 from gateway.process.fleet_status.own_release import ReleaseFiles
 from gateway.process.fleet_status.own_status import OwnStatus
 from gateway.process.fleet_status.pace import StatusPace
 from gateway.process.fleet_status.rating import RatingFile
+from gateway.process.fleet_status.status_sources import StatusFindings, StatusSources
 from gateway.sensors.threads import DriverBusyError, DriverThreads
 from record_formats.status_record import SUFFIX, StatusError
 from tree_handler.batch import Entry
@@ -46,7 +46,7 @@ class StatusPublishing:
     def __init__(
         self,
         own: OwnStatus,
-        looks: Looks,
+        looks: StatusSources,
         place: Callable[[], Place],
         accept: Accept,
         interval_s: float,
@@ -93,7 +93,7 @@ class StatusPublishing:
     def leave(self) -> None:
         """Say once more how it is, with what it is about to do, and then no more."""
         if not self._is_over:
-            self._publish(Looked())
+            self._publish(StatusFindings())
             self._is_over = True
 
     async def stop(self) -> None:
@@ -111,11 +111,11 @@ class StatusPublishing:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 found = await self._threads.call(self._looks, self._looks.read)
         except (TimeoutError, DriverBusyError):
-            found = Looked()
+            found = StatusFindings()
         if not self._is_over:
             self._publish(found)
 
-    def _publish(self, looked: Looked) -> None:
+    def _publish(self, looked: StatusFindings) -> None:
         place = self._place()
         up_s = self._loop.time() - self._started
         record = self._own.record(self._interval_s, up_s, place, looked, self._pace)
@@ -136,7 +136,7 @@ def begin(
 ) -> StatusPublishing:
     """Have a gateway say how it is from now on, as its configuration says."""
     folder = settings.state_dir
-    looks = Looks(MachineFiles(folder), ReleaseFiles(), backups, RatingFile(folder))
+    looks = StatusSources(MachineFiles(folder), ReleaseFiles(), backups, RatingFile(folder))
     publishing = StatusPublishing(own, looks, place, accept, settings.status_interval_s)
     # Links may be up already; it needs to hear of the tree alone.
     own.node.add_part(publishing)

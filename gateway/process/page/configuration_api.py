@@ -18,10 +18,10 @@ from typing import Any, Final
 from gateway.base.toml import edited
 from gateway.base.toml.edited import EditError, KeyChange
 from gateway.process.access.whole_change import WholeChanges
-from gateway.process.config_trials import WITHIN_S, deed
+from gateway.process.config_trials import WITHIN_S, change_on_trial
 from gateway.process.config_trials import trial as trials
+from gateway.process.config_trials.change_on_trial import Check, Find, PlannedChange, WantedChange
 from gateway.process.config_trials.changing import ChangedMeanwhileError
-from gateway.process.config_trials.deed import Check, Find, PlannedChange, WantedChange
 from gateway.process.config_trials.trial import TrialNote
 from gateway.process.config_trials.trial_files import BEFORE, TrialFiles, last_note
 from gateway.process.configuration import written_change
@@ -190,14 +190,16 @@ class ConfigurationApi:
             planned = await self._written(files, wanted)
         if planned is not None and _is_tried(planned) and not self._is_stopped:
             loop = asyncio.get_running_loop()
-            self._telling = loop.call_later(ANSWERED_S, deed.tell, planned)
+            self._telling = loop.call_later(ANSWERED_S, change_on_trial.tell, planned)
         return planned
 
     async def _written(self, files: TrialFiles, wanted: WantedChange) -> PlannedChange | None:
         try:
-            work = asyncio.to_thread(deed.written, files, wanted, self._check, self._find)
+            work = asyncio.to_thread(
+                change_on_trial.written, files, wanted, self._check, self._find
+            )
             return await work
-        except deed.WrongChangeError as error:
+        except change_on_trial.WrongChangeError as error:
             raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(error.faults)) from error
         except ChangedMeanwhileError as error:
             raise ApiError(HTTPStatus.CONFLICT, str(error)) from error

@@ -23,7 +23,7 @@ from gateway.base.printable import printable
 from gateway.base.toml.toml_file import ConfigError
 from gateway.process.access.serving_files import serving_files
 from gateway.process.access.whole_change import WholeChanges
-from gateway.process.config_trials.deed import Find
+from gateway.process.config_trials.change_on_trial import Find
 from gateway.process.configuration.config import GatewaySettings
 from gateway.process.console.pages import Page
 from gateway.process.page import key_files, writable_files
@@ -263,7 +263,7 @@ class KeysApi:
         """Ask the enrolment service for a new certificate now, and for whom the fleet trusts."""
         self._administration.check(asked.visitor, _WHAT)
         # A client of HTTP is loaded for who asks a service alone.
-        from gateway.process.access.followed import follower  # noqa: PLC0415
+        from gateway.process.access.enrolment_follower import follower  # noqa: PLC0415
         from gateway.trust.enrolment.client import ServiceError  # noqa: PLC0415
 
         found = follower(self._settings, lambda: None)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gateway.broker.broker import GatewayBroker
     from gateway.coap.site import GatewaySite
     from gateway.process.access.files import AccessFiles
-    from gateway.process.config_trials.deed import Check
+    from gateway.process.config_trials.change_on_trial import Check
     from gateway.process.configuration.config import GatewaySettings
     from gateway.process.page.device_key_api import DeviceKeyDesk
     from gateway.process.page.log_lines import RecentLines

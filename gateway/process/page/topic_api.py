@@ -155,7 +155,7 @@ class TopicApi:
         payload = asked.body["payload"].encode()
         entry = Entry(topic, payload, qos=1, retain=asked.body.get("retain", False))
         try:
-            self._core.acceptance.publish_own(Message.of(entry, self._core.now()))
+            self._core.commit_queue.publish_own(Message.of(entry, self._core.now()))
         except PacketError as error:
             raise ApiError(HTTPStatus.BAD_REQUEST, f"topic: {error}") from error
         return {}

@@ -47,11 +47,11 @@ class LocalReaders:
 
     def take(self, rows: list[Row], header: Header) -> None:
         """Give the messages to all who are to have them."""
-        stream, arriving = header.stream, self._core.arriving
-        new = arriving.publish_batch(rows, stream, header.last if header.logged else 0)
+        stream, remote = header.stream, self._core.remote_delivery
+        new = remote.publish_batch(rows, stream, header.last if header.logged else 0)
         if self._readings.is_listening:  # nothing is carried out again because the log had lost it
             voice = Voice(header.origin, self._origins)
-            self._readings.hear(arriving.in_time(new, stream), voice)
+            self._readings.hear(remote.in_time(new, stream), voice)
 
     def reads_unlogged(self) -> bool:
         """Return whether anybody has a subscription."""

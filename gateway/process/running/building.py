@@ -13,7 +13,7 @@ import dataclasses
 import logging
 
 from gateway.alerting.lost_gateways import LostGateways
-from gateway.backups.standing import BackupFiles
+from gateway.backups.backup_state import BackupFiles
 from gateway.base.steady_clock import steady_clock
 from gateway.broker.broker import GatewayBroker, open_broker
 from gateway.broker.client_roll import ClientRoll
@@ -58,11 +58,11 @@ from gateway.process.running.origin_times import OriginTimes
 from gateway.process.running.own_messages import OwnMessages
 from gateway.process.running.page_part import PageDesks, PagePart
 from gateway.process.running.parts import (
-    Around,
+    BaseParts,
     BrokerParts,
     CoapParts,
     GatewayParts,
-    Ground,
+    ProcessInputs,
     TreeParts,
 )
 from gateway.process.running.sensor_watch import SensorWatch
@@ -82,7 +82,7 @@ from tree_handler.spanning.spanning_tree import Identity
 _log = logging.getLogger(__name__)
 
 
-async def build(around: Around) -> GatewayParts:
+async def build(around: ProcessInputs) -> GatewayParts:
     """Make and start all parts of a gateway.
 
     Raises:
@@ -170,7 +170,7 @@ async def build(around: Around) -> GatewayParts:
 # -- stages ------------------------------------------------------------------------------------
 
 
-async def _ground(around: Around) -> Ground:
+async def _ground(around: ProcessInputs) -> BaseParts:
     settings, stack = around.at_start, around.stack
     own, loop = settings.gateway, asyncio.get_running_loop()
     page = PagePart(settings)
@@ -190,7 +190,7 @@ async def _ground(around: Around) -> Ground:
     members.recall(log)
     life = state.begin_life(own, log, members, around.renewals)
     stack.callback(life.end)
-    return Ground(
+    return BaseParts(
         page=page,
         messages=messages,
         refusals=refusals,
@@ -208,7 +208,7 @@ async def _ground(around: Around) -> Ground:
     )
 
 
-def _tree(around: Around, ground: Ground) -> TreeParts:
+def _tree(around: ProcessInputs, ground: BaseParts) -> TreeParts:
     settings, stack, proof = around.at_start, around.stack, ground.proof
     own, tree, epoch = settings.gateway, settings.tree, ground.life.epoch
     admission = _admission(settings, ground)
@@ -262,7 +262,7 @@ def _tree(around: Around, ground: Ground) -> TreeParts:
     )
 
 
-def _admission(settings: GatewaySettings, ground: Ground) -> LinkAdmission:
+def _admission(settings: GatewaySettings, ground: BaseParts) -> LinkAdmission:
     limits = settings.limits
 
     def counted(kind: str) -> None:
@@ -277,7 +277,7 @@ def _admission(settings: GatewaySettings, ground: Ground) -> LinkAdmission:
     )
 
 
-async def _broker(around: Around, ground: Ground, tree: TreeParts) -> BrokerParts:
+async def _broker(around: ProcessInputs, ground: BaseParts, tree: TreeParts) -> BrokerParts:
     settings, stack, readings, node = around.at_start, around.stack, ground.readings, tree.node
     own = settings.gateway.id, ground.life.epoch
     origins = OriginRules(ground.files.broker.policy, ground.members.known, ground.proof)
@@ -311,8 +311,8 @@ async def _broker(around: Around, ground: Ground, tree: TreeParts) -> BrokerPart
 
 
 def _share_recovered(
-    around: Around,
-    ground: Ground,
+    around: ProcessInputs,
+    ground: BaseParts,
     tree: TreeParts,
     core: DataPlane,
     origins: OriginRules,
@@ -324,7 +324,9 @@ def _share_recovered(
     retained = RetainedPart(node, core.shared_retention, settle_s, ground.proof.unproven_retained)
     node.add_part(retained)
     around.stack.callback(times.ride_on(node, retained).save)
-    tree.groups.begin(core.known_routes.touched_by, core.arriving.take_over, origins.may_hold)
+    tree.groups.begin(
+        core.known_routes.touched_by, core.remote_delivery.take_over, origins.may_hold
+    )
     if routed is not None:
         wanted = [f for one in core.sessions.values() for f in one.subscriptions]
         wanted += readings.command_topics
@@ -345,7 +347,7 @@ def _share_recovered(
     return retained
 
 
-def _attachment(around: Around, ground: Ground, node: TreeNode) -> Attachment:
+def _attachment(around: ProcessInputs, ground: BaseParts, node: TreeNode) -> Attachment:
     settings = around.at_start
     attachment = Attachment(
         node,
@@ -360,7 +362,7 @@ def _attachment(around: Around, ground: Ground, node: TreeNode) -> Attachment:
     return attachment
 
 
-def _drain(around: Around, ground: Ground, tree: TreeParts, core: DataPlane) -> Drain:
+def _drain(around: ProcessInputs, ground: BaseParts, tree: TreeParts, core: DataPlane) -> Drain:
     owed = dict[str, int] if tree.routed is None else tree.routed.core.accounts.owed
     drain = Drain(tree.node, core, around.end, owed, around.watched)
     own = around.settings.own
@@ -372,8 +374,8 @@ def _drain(around: Around, ground: Ground, tree: TreeParts, core: DataPlane) -> 
 
 
 async def _coap(
-    around: Around,
-    ground: Ground,
+    around: ProcessInputs,
+    ground: BaseParts,
     tree: TreeParts,
     served: BrokerParts,
     drain: Drain,
@@ -411,8 +413,8 @@ async def _coap(
 
 
 def _alerts(
-    around: Around,
-    ground: Ground,
+    around: ProcessInputs,
+    ground: BaseParts,
     tree: TreeParts,
     core: DataPlane,
     attachment: Attachment,
@@ -444,8 +446,8 @@ def _alerts(
 
 
 def _access(
-    around: Around,
-    ground: Ground,
+    around: ProcessInputs,
+    ground: BaseParts,
     node: TreeNode,
     broker: GatewayBroker,
     coap: CoapParts,
@@ -468,7 +470,7 @@ def _access(
 
 
 def _device_keys(
-    around: Around, ground: Ground, coap: CoapParts, access: AccessInUse
+    around: ProcessInputs, ground: BaseParts, coap: CoapParts, access: AccessInUse
 ) -> DeviceKeysInUse:
     secure = {scheme: port for scheme, port in coap.server.ports.items() if scheme == "coaps"}
     uri = ground.addresses.uri(secure) if secure else ""
@@ -478,7 +480,7 @@ def _device_keys(
 # -- and out -----------------------------------------------------------------------------------
 
 
-async def _go_public(around: Around, ground: Ground, parts: GatewayParts) -> None:
+async def _go_public(around: ProcessInputs, ground: BaseParts, parts: GatewayParts) -> None:
     """Find neighbours, tell the fleet and read the sensors: all of it needs parts that run."""
     settings, stack = around.at_start, around.stack
     await parts.attachment.start(ground.addresses.own, _link_port(settings, parts))
@@ -507,14 +509,14 @@ def _link_port(settings: GatewaySettings, parts: GatewayParts) -> int:
     return parts.broker.ports["mqtts"] if parts.admission.tls is not None else 0
 
 
-def _record(settings: GatewaySettings, ground: Ground, parts: GatewayParts) -> MemberRecord:
+def _record(settings: GatewaySettings, ground: BaseParts, parts: GatewayParts) -> MemberRecord:
     ports = parts.broker.ports | parts.coap.ports | {"link": _link_port(settings, parts)}
     life = parts.life.epoch, ground.capability
     record = state.record(settings.gateway, *life, ground.addresses.own, ports)
     return dataclasses.replace(record, offers=parts.site.directory.offers)
 
 
-def _say_status(around: Around, ground: Ground, parts: GatewayParts) -> None:
+def _say_status(around: ProcessInputs, ground: BaseParts, parts: GatewayParts) -> None:
     own, core, members = around.at_start.gateway, parts.broker.core, parts.members.known
     sampler, page = parts.readings.sampler, parts.console.page
     told = OwnStatus(own, parts.node, core, members, sampler, page=page)

@@ -88,10 +88,10 @@ class ConsolePart:
         if not own.enabled:
             return
         from gateway.process.console.opening import open_console  # noqa: PLC0415  # only where it is used
-        from gateway.process.console.visitors import Visitors  # noqa: PLC0415  # as above
+        from gateway.process.console.page_access import PageAccess  # noqa: PLC0415  # as above
 
         who = files.policy, files.broker.passwords
-        visitors = Visitors(*who, settings.limits, own.names)
+        visitors = PageAccess(*who, settings.limits, own.names)
         console = (visitors, files.console_tls)
         self._open = await open_console(
             own, core, node, routed, edge, *console, web=web, figures=figures

@@ -16,7 +16,7 @@ from gateway.base.watched_tasks import WatchedTasks
 from gateway.log.message_log import LogError
 from gateway.process.configuration.config import ConfigError, GatewaySettings
 from gateway.process.running import building, reloading
-from gateway.process.running.parts import Around, GatewayParts
+from gateway.process.running.parts import GatewayParts, ProcessInputs
 from gateway.process.running.reloading import ReloadedParts
 from gateway.process.running.relocation import relocate
 from gateway.process.running.settings_in_use import SettingsInUse
@@ -61,7 +61,7 @@ class GatewayProcess:
             ConfigError: a file, key or sensor is not usable, or an address is in use.
 
         """
-        around = Around(
+        around = ProcessInputs(
             settings=self._settings,
             stack=self._stack,
             watched=self.watched,

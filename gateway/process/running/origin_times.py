@@ -9,7 +9,7 @@ from gateway.broker.broker import Memory
 from gateway.node.links.clock_part import ClockFile, ClockPart
 from gateway.node.links.node import TreeNode
 from gateway.node.links.retained_part import RetainedPart
-from gateway.node.links.sent_at import SentAt
+from gateway.node.links.send_times import SendTimes
 from gateway.process.state_folder.history import LogHistory
 from tree_handler.batch import Epoch
 from tree_handler.origin_clocks import OriginClocks
@@ -54,6 +54,6 @@ class OriginTimes:
             self.origins.forget()
         part = ClockPart(node, self.origins, self.clock.now_us, self._file)
         node.add_part(part)
-        retained.count_by(SentAt(node.links, self.origins, self.clock.now_us))
+        retained.count_by(SendTimes(node.links, self.origins, self.clock.now_us))
         part.save()
         return part

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Around:
+class ProcessInputs:
     """The things that a gateway process is given.
 
     Attributes:
@@ -70,7 +70,7 @@ class Around:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class BaseParts:
     """The parts that all other parts need."""
 
     page: PagePart

@@ -76,7 +76,7 @@ async def _follow(settings: GatewaySettings, changed: Callable[[], None]) -> Non
     """Follow the fleet's certificates, if the configuration says where they come from."""
     if settings.keys.service is None:
         return
-    from gateway.process.access.followed import follower  # noqa: PLC0415  # for who follows one
+    from gateway.process.access.enrolment_follower import follower  # noqa: PLC0415  # for who follows one
 
     found = follower(settings, changed)
     if found is not None:

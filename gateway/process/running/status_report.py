@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from gateway.backups.standing import BackupFiles
+from gateway.backups.backup_state import BackupFiles
 from gateway.base import build, event_loop
 from gateway.base.event_log.failures import ALL
 from gateway.base.watched_tasks import WatchedTasks

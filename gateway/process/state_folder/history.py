@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from gateway.log.going import GoingSegments
 from gateway.log.message_log import AfterSync
+from gateway.log.segments_to_trim import SegmentsToTrim
 from gateway.node.links.node import TreeNode
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header
@@ -113,7 +113,7 @@ class LogHistory:
         """Force to the disk all that the log has; a call for a thread."""
         return self._log.start_sync()
 
-    def goes_next(self, position: int, ahead_bytes: int) -> GoingSegments:
+    def goes_next(self, position: int, ahead_bytes: int) -> SegmentsToTrim:
         """Return what goes from a position on before the log has grown by so much more."""
         return self._log.goes_next(position, ahead_bytes)
 

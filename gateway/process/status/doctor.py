@@ -8,8 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from alerts.thresholds import ENDING_DAYS, HOT_CEL
-from gateway.backups import standing
-from gateway.backups.standing import BackupStanding
+from gateway.backups import backup_state
+from gateway.backups.backup_state import BackupState
 from gateway.base.firmware import THROTTLED_NOW, UNDER_VOLTAGE_NOW, UNDER_VOLTAGE_SINCE
 from gateway.base.printable import printable
 from gateway.process.status.links_text import without_links
@@ -75,7 +75,7 @@ class Examined:
     throttled: int | None = None
     temperature_c: float | None = None
     releases: Mapping[str, Any] | None = None
-    backup: BackupStanding = field(default_factory=BackupStanding)
+    backup: BackupState = field(default_factory=BackupState)
 
 
 def findings(examined: Examined) -> list[Symptom]:
@@ -194,19 +194,19 @@ def _of_releases(releases: Mapping[str, Any]) -> Iterator[Symptom]:
         yield Symptom(Weight.LOOK, "release", what, "mend it before the next upgrade")
 
 
-def _of_backups(backup: BackupStanding) -> Iterator[Symptom]:
+def _of_backups(backup: BackupState) -> Iterator[Symptom]:
     why = printable(backup.backup_why)
-    if backup.backup in standing.WRONG:
+    if backup.backup in backup_state.WRONG:
         advice = (
             "`journalctl -u hedgerow-gateway-backup`; once it is mended,"
             " `systemctl start hedgerow-gateway-backup`"
         )
-        if backup.backup == standing.TRIAL_FAILED:
+        if backup.backup == backup_state.TRIAL_FAILED:
             advice = "`hedgerow backup check` where the key is; it clears with the next trial"
         yield Symptom(Weight.WRONG, "backup", f"{backup.backup}: {why}", advice)
     elif why:
         what = f"the last one failed: {why}"
         advice = "the one before is good: `journalctl -u hedgerow-gateway-backup`"
-        if backup.backup == standing.NONE_YET:
+        if backup.backup == backup_state.NONE_YET:
             advice = "there is none yet: `journalctl -u hedgerow-gateway-backup`"
         yield Symptom(Weight.LOOK, "backup", what, advice)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.backups import standing
+from gateway.backups import backup_state
 from gateway.base.columns import columns
 from gateway.base.printable import printable
 from gateway.process.status.links_text import without_links
@@ -71,9 +71,9 @@ def _disk(disk: Mapping[str, Any]) -> list[str]:
 
 def _backup(backup: Mapping[str, Any]) -> list[str]:
     state, why, age_s = (backup.get(key) for key in ("state", "why", "age_s"))
-    if state is None or state == standing.OFF:
+    if state is None or state == backup_state.OFF:
         return []
-    told = str(state).upper() if state in standing.WRONG else str(state)
+    told = str(state).upper() if state in backup_state.WRONG else str(state)
     if age_s is not None:
         told += f", the last good one {age_s / 3600:.0f} hours old"
     return [f"backup: {told}; {printable(str(why))}" if why else f"backup: {told}"]

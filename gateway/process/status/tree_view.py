@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from gateway.base.printable import printable, printable_in
-from gateway.coap.asked_at_once import ASKED_AT_ONCE
+from gateway.coap.concurrent_requests import ASKED_AT_ONCE
 from gateway.coap_client import ClientError, Response
 from gateway.process.status.links_text import without_links
 from light_dataclasses import dataclass

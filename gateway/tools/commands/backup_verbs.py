@@ -15,7 +15,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.backups import contents, kept_archives, making, opening, told_trials
+from gateway.backups import contents, kept_archives, making, opening, published_trials
 from gateway.backups.contents import Contents, RestoreError
 from gateway.backups.making import BackupError
 from gateway.backups.places import BackupPlace, PlaceKeys, place_of
@@ -166,7 +166,7 @@ def _leave(place: BackupPlace, gateway: str, verdict: BackupVerdict) -> bool:
     backup = "" if verdict.name == gateway else verdict.name
     try:
         word = BackupTrial(time.time(), backup, not verdict.why, printable(verdict.why))
-        told_trials.leave(place, gateway, word)
+        published_trials.leave(place, gateway, word)
     except (BackupError, OSError) as error:
         complain(f"hedgerow: {gateway}: no word of the trial is left: {error}")
         return False

@@ -15,10 +15,14 @@ from gateway.base.near_words import near
 from gateway.base.printable import printable
 from gateway.base.toml import edited
 from gateway.base.toml.edited import EditError
-from gateway.process.config_trials import deed
+from gateway.process.config_trials import change_on_trial
 from gateway.process.config_trials import trial as trials
+from gateway.process.config_trials.change_on_trial import (
+    PlannedChange,
+    WantedChange,
+    WrongChangeError,
+)
 from gateway.process.config_trials.changing import ChangedMeanwhileError
-from gateway.process.config_trials.deed import PlannedChange, WantedChange, WrongChangeError
 from gateway.process.config_trials.trial_files import TrialFiles
 from gateway.process.configuration import keys as config_keys
 from gateway.process.configuration import written_change
@@ -154,7 +158,7 @@ _TOLD: Final = {
 }
 
 
-def change(options: argparse.Namespace, file: Path, edit: deed.Edit) -> int:
+def change(options: argparse.Namespace, file: Path, edit: change_on_trial.Edit) -> int:
     """Check a change of a configuration, write it on trial, and tell what came of it.
 
     Args:
@@ -170,7 +174,9 @@ def change(options: argparse.Namespace, file: Path, edit: deed.Edit) -> int:
     files = TrialFiles(file)
     wanted = WantedChange(edit, options.within, options.if_unchanged, options.dry_run)
     try:
-        planned = deed.written(files, wanted, configuration_faults.in_words, RunningGateway.find)
+        planned = change_on_trial.written(
+            files, wanted, configuration_faults.in_words, RunningGateway.find
+        )
     except OSError as error:
         raise WrongUseError(f"{error.filename or file}: {error.strerror or error}") from error
     except (EditError, WrongChangeError, UnicodeDecodeError) as error:
@@ -205,10 +211,10 @@ def _applied(
         return _PLANNED, ""
     if planned.trial is None or planned.running is None or options.no_apply:
         return _WRITTEN, ""
-    deed.tell(planned)
+    change_on_trial.tell(planned)
     if not options.json:
         what = f"starts anew for {', '.join(planned.restarting)}" if planned.restarting else "reads"
         sys.stdout.write(f"the gateway {what}; it has {planned.trial.within_s:g} s to come up\n")
         sys.stdout.flush()
-    note = deed.verdict(files, planned.trial, RunningGateway.find)
+    note = change_on_trial.verdict(files, planned.trial, RunningGateway.find)
     return note.state, note.why

@@ -65,7 +65,7 @@ def run(options: argparse.Namespace, file: Path) -> int:
 
 
 def _examined(options: argparse.Namespace, file: Path) -> Any:
-    from gateway.backups.standing import BackupFiles  # noqa: PLC0415
+    from gateway.backups.backup_state import BackupFiles  # noqa: PLC0415
     from gateway.base.lasting_clock import KernelClocks  # noqa: PLC0415
     from gateway.process.fleet_status.machine import processor_temperature_cel  # noqa: PLC0415
     from gateway.process.running import configuration_faults  # noqa: PLC0415

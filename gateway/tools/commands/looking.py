@@ -17,7 +17,7 @@ from gateway.tools.commands import asking
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.log_lines import LogSource, find_source
 from gateway.tools.commands.top_answers import LogEnd, TopAsker
-from gateway.tools.top import told_json
+from gateway.tools.top import top_json
 from gateway.tools.top.fleet_sample import FleetHistory
 from gateway.tools.top.frame import FrameSize, FrameTime, drawn
 from gateway.tools.top.history import GatewayHistory
@@ -108,8 +108,8 @@ def _print(history: GatewayHistory | FleetHistory, options: argparse.Namespace) 
 
 def _as_json(history: GatewayHistory | FleetHistory) -> dict[str, Any]:
     if isinstance(history, FleetHistory):
-        return told_json.of_fleet(history)
-    return told_json.of_gateway(history)
+        return top_json.of_fleet(history)
+    return top_json.of_gateway(history)
 
 
 def _interval_s(options: argparse.Namespace) -> float:

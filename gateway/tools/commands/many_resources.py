@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
-from gateway.coap.asked_at_once import ASKED_AT_ONCE
+from gateway.coap.concurrent_requests import ASKED_AT_ONCE
 from gateway.coap_client import ClientError, CoapClient, Response
 from gateway.tools.commands.resource_names import QUERY, SENSORS
 from tree_handler.members.place import NONE

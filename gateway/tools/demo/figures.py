@@ -12,7 +12,7 @@ from gateway.tools.demo.drawing import network as network_drawing
 from gateway.tools.demo.drawing.chart import Scene
 from gateway.tools.demo.drawing.markup import element, written
 from gateway.tools.demo.drawing.readings import Curve
-from gateway.tools.demo.network import COLLECTOR, ToldNetwork
+from gateway.tools.demo.network import COLLECTOR, DemoNetwork
 
 WIDE, NARROW = 800.0, 340.0
 """A chart is drawn twice, for a desktop and for a phone, so that its letters are as large."""
@@ -108,7 +108,7 @@ def latency_chart(result: Mapping[str, Any]) -> str:
 
 
 def _tree(result: Mapping[str, Any], name: str, title: str, text: str) -> str:
-    network = ToldNetwork.from_json(result["networks"][name])
+    network = DemoNetwork.from_json(result["networks"][name])
     drawn = written(network_drawing.draw(f"tree-{name}", title, network))
     lines = html.escape("\n".join(result["trees"].get(name, ())))
     return (

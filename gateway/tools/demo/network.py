@@ -13,7 +13,7 @@ ROOT, GATEWAY, COLLECTOR, SILENT = "root", "gateway", "collector", "silent"
 
 
 @dataclass(frozen=True, slots=True)
-class ToldNode:
+class DemoNode:
     """One process of the fleet.
 
     Attributes:
@@ -29,7 +29,7 @@ class ToldNode:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldLink:
+class DemoLink:
     """A link that one of its ends told of; ``carries`` where no end says that it stands by."""
 
     one: str
@@ -38,22 +38,22 @@ class ToldLink:
 
 
 @dataclass(frozen=True, slots=True)
-class ToldNetwork:
+class DemoNetwork:
     """Nodes in the order of the fleet, then collectors; links by their ends."""
 
-    nodes: tuple[ToldNode, ...]
-    links: tuple[ToldLink, ...]
+    nodes: tuple[DemoNode, ...]
+    links: tuple[DemoLink, ...]
 
     @classmethod
-    def from_json(cls, told: Mapping[str, Any]) -> ToldNetwork:
+    def from_json(cls, told: Mapping[str, Any]) -> DemoNetwork:
         """From what `dataclasses.asdict` made of one."""
         return cls(
-            tuple(ToldNode(**node) for node in told["nodes"]),
-            tuple(ToldLink(**link) for link in told["links"]),
+            tuple(DemoNode(**node) for node in told["nodes"]),
+            tuple(DemoLink(**link) for link in told["links"]),
         )
 
 
-def network(statuses: Statuses, fleet: Iterable[str]) -> ToldNetwork:
+def network(statuses: Statuses, fleet: Iterable[str]) -> DemoNetwork:
     """From what each gateway says of itself.
 
     Args:
@@ -69,20 +69,20 @@ def network(statuses: Statuses, fleet: Iterable[str]) -> ToldNetwork:
             one, other = sorted((who, str(neighbour["id"])))
             carries[one, other] = carries.get((one, other), True) and bool(neighbour["forwarding"])
     others = {end for ends in carries for end in ends} - set(members)
-    nodes += [ToldNode(who, COLLECTOR) for who in sorted(others)]
+    nodes += [DemoNode(who, COLLECTOR) for who in sorted(others)]
     gone = {node.id for node in nodes if node.kind == SILENT}
     links = (
-        ToldLink(one, other, does)
+        DemoLink(one, other, does)
         for (one, other), does in sorted(carries.items())
         if not {one, other} & gone
     )
-    return ToldNetwork(tuple(nodes), tuple(links))
+    return DemoNetwork(tuple(nodes), tuple(links))
 
 
-def _gateway(who: str, status: Mapping[str, Any] | None) -> ToldNode:
+def _gateway(who: str, status: Mapping[str, Any] | None) -> DemoNode:
     if status is None:
-        return ToldNode(who, SILENT, "no answer")
+        return DemoNode(who, SILENT, "no answer")
     capability = f"{status['capability']:g}"
     if status["root"] == who:
-        return ToldNode(who, ROOT, f"root · {capability}")
-    return ToldNode(who, GATEWAY, capability)
+        return DemoNode(who, ROOT, f"root · {capability}")
+    return DemoNode(who, GATEWAY, capability)

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from gateway.coap.fleet_directory.searches import DirectorySearches
 from gateway.coap.fleet_directory.targets import LookedUp, links_of, targets
-from gateway.coap.passed_on import QUERY_SEGMENT
+from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from light_dataclasses import dataclass
 from resource_directory.digest import DigestTimes, DirectoryDigest
 from resource_directory.exchange import (

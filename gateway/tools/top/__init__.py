@@ -4,7 +4,7 @@ All but `terminal` is pure: documents and the time come in, lines go out, and wh
 new `TopView`. So a test looks at frames, and no test needs a terminal to see what a gateway that
 misbehaves does to them.
 
-- `told_document` reads documents that may hold anything;
+- `gateway_document` reads documents that may hold anything;
 - `sample` is what one gateway told at one time, `fleet_sample` what all told through it;
 - `history` is what the samples say together: rates, percentiles, a start meanwhile;
 - `top_view` is what somebody looks at, and what keys change of it;

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
-from gateway.tools.top.told_document import ToldDocument
+from gateway.tools.top.gateway_document import GatewayDocument
 from light_dataclasses import dataclass
 
 LOG_LINES_MAX: Final = 500
@@ -163,10 +163,10 @@ class GatewaySample:
 
 def read(answers: GatewayAnswers) -> GatewaySample | None:
     """Return what answers say; None if there is no status among them."""
-    told = ToldDocument(answers.status)
+    told = GatewayDocument(answers.status)
     if not told.text("id"):
         return None
-    sensors = tuple(_sensor(one) for one in ToldDocument(answers.sensors).each("sensors"))
+    sensors = tuple(_sensor(one) for one in GatewayDocument(answers.sensors).each("sensors"))
     neighbours = tuple(_neighbour(one) for one in told.each("neighbours"))
     place = f"{told.text('domain') or '-'}/{told.text('group') or '-'}"
     return GatewaySample(
@@ -198,10 +198,10 @@ def read(answers: GatewayAnswers) -> GatewaySample | None:
         delay_bounds_s=told.numbers("broker", "acknowledgement_delays", "bounds_s"),
         delay_counts=told.numbers("broker", "acknowledgement_delays", "counts"),
         neighbours=neighbours,
-        clients=tuple(_client(one) for one in ToldDocument(answers.clients).each("clients")),
+        clients=tuple(_client(one) for one in GatewayDocument(answers.clients).each("clients")),
         sensors=sensors,
         sensors_failing=sum(one.state == "bad" for one in sensors),
-        alerts=tuple(_alert(one) for one in ToldDocument(answers.alerts).each("alerts")),
+        alerts=tuple(_alert(one) for one in GatewayDocument(answers.alerts).each("alerts")),
         alerts_standing=told.count("alerts", "standing"),
         alerts_critical=told.count("alerts", "critical"),
         log=tuple(answers.log[-LOG_LINES_MAX:]),
@@ -209,7 +209,7 @@ def read(answers: GatewayAnswers) -> GatewaySample | None:
     )
 
 
-def _totals(broker: ToldDocument) -> Totals:
+def _totals(broker: GatewayDocument) -> Totals:
     return Totals(
         messages_in=broker.count("messages", "received"),
         messages_out=broker.count("messages", "sent"),
@@ -219,7 +219,7 @@ def _totals(broker: ToldDocument) -> Totals:
     )
 
 
-def _neighbour(one: ToldDocument) -> NeighbourSample:
+def _neighbour(one: GatewayDocument) -> NeighbourSample:
     return NeighbourSample(
         id=one.text("id"),
         role=one.text("role"),
@@ -233,7 +233,7 @@ def _neighbour(one: ToldDocument) -> NeighbourSample:
     )
 
 
-def _client(one: ToldDocument) -> ClientSample:
+def _client(one: GatewayDocument) -> ClientSample:
     return ClientSample(
         id=one.text("id"),
         user=one.text("user"),
@@ -250,7 +250,7 @@ def _client(one: ToldDocument) -> ClientSample:
     )
 
 
-def _sensor(one: ToldDocument) -> SensorSample:
+def _sensor(one: GatewayDocument) -> SensorSample:
     return SensorSample(
         name=one.text("name"),
         type=one.text("type"),
@@ -261,7 +261,7 @@ def _sensor(one: ToldDocument) -> SensorSample:
     )
 
 
-def _alert(one: ToldDocument) -> AlertSample:
+def _alert(one: GatewayDocument) -> AlertSample:
     return AlertSample(
         severity=one.text("severity"),
         rule=one.text("rule"),

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 
 from gateway.tools.demo.drawing.chart import Point
 from gateway.tools.demo.drawing.markup import drawing, element, label
-from gateway.tools.demo.network import COLLECTOR, ROOT, SILENT, ToldNetwork, ToldNode
+from gateway.tools.demo.network import COLLECTOR, ROOT, SILENT, DemoNetwork, DemoNode
 
 _WIDTH, _HEIGHT = 270.0, 225.0
 _CARD, _CARD_HEIGHT = 100.0, 44.0
@@ -20,7 +20,7 @@ _LETTERS = 13
 """A longer name is cut in the drawing; its text has all of it."""
 
 
-def draw(name: str, title: str, network: ToldNetwork) -> Element:
+def draw(name: str, title: str, network: DemoNetwork) -> Element:
     """The gateways on a ring, the first one on top, and collectors inside it.
 
     Args:
@@ -46,7 +46,7 @@ def draw(name: str, title: str, network: ToldNetwork) -> Element:
     return drawing(name, title, in_words(network), _WIDTH, _HEIGHT, *links, *cards)
 
 
-def places(nodes: Sequence[ToldNode]) -> dict[str, Point]:
+def places(nodes: Sequence[DemoNode]) -> dict[str, Point]:
     """Return where the middle of each node is, by its id."""
     ring = [node.id for node in nodes if node.kind != COLLECTOR]
     inside = [node.id for node in nodes if node.kind == COLLECTOR]
@@ -65,7 +65,7 @@ def places(nodes: Sequence[ToldNode]) -> dict[str, Point]:
     return made
 
 
-def in_words(network: ToldNetwork) -> str:
+def in_words(network: DemoNetwork) -> str:
     """Return who is root, which links carry messages, which stand by, and who does not answer."""
     roots = [node.id for node in network.nodes if node.kind == ROOT]
     silent = [node.id for node in network.nodes if node.kind == SILENT]
@@ -87,7 +87,7 @@ def _on_circle(at: int, of: int) -> Point:
     return max(-1.0, min(1.0, math.cos(angle) * 1.16)), math.sin(angle)
 
 
-def _card(node: ToldNode, at: Point) -> Element:
+def _card(node: DemoNode, at: Point) -> Element:
     leaf = node.kind == COLLECTOR
     width, height = (_LEAF, _LEAF_HEIGHT) if leaf else (_CARD, _CARD_HEIGHT)
     x, y = at

@@ -24,7 +24,7 @@ from loopback_wire import LOOPBACK, Wire, wire_to
 from moto.server import ThreadedMotoServer
 from ports import free_port
 
-from gateway.backups import kept_archives, notes, places, timed, told_trials
+from gateway.backups import kept_archives, notes, places, published_trials, timed
 from gateway.backups.making import BackupError
 from gateway.backups.places import BackupPlace, PlaceKeys, place_of
 from gateway.backups.timed import BackupSettings, TimedBackup
@@ -195,10 +195,12 @@ def test_whole_archives_are_kept_by_count_and_come_back_as_they_were(
 
 def test_the_word_of_a_trial_comes_to_the_gateway_at_its_next_backup(bed: RemoteBed) -> None:
     bed.make()
-    told_trials.leave(bed.place, "gw-south", BackupTrial(1.0, bed.made[0], False, "its log is cut"))
+    published_trials.leave(
+        bed.place, "gw-south", BackupTrial(1.0, bed.made[0], False, "its log is cut")
+    )
     bed.make()
     assert notes.read(bed.notes)["trial"]["why"] == "its log is cut"
-    told_trials.leave(bed.place, "gw-south", BackupTrial(2.0, bed.made[1], True))
+    published_trials.leave(bed.place, "gw-south", BackupTrial(2.0, bed.made[1], True))
     bed.make()
     assert notes.read(bed.notes)["trial"]["is_well"] is True
     assert bed.good() == bed.made[1:], "a trial's word is no archive"

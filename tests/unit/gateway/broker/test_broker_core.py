@@ -17,7 +17,7 @@ from mqtt_peer import EchoOnce
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.hooks import Client, Committed
 from gateway.broker.inbound.connection import Connection
-from gateway.broker.inbound.requests import FILTERS_AT_ONCE, PAUSE_S
+from gateway.broker.inbound.subscribe_requests import FILTERS_AT_ONCE, PAUSE_S
 from gateway.broker.limits import Limits
 from gateway.mqtt import (
     ConnAck,
@@ -363,12 +363,12 @@ async def test_a_subscription_delivers_only_topics_that_its_client_may_receive(m
     )
     peer = await bench.connect("a")
     assert await peer.subscribe("no") == [ReasonCode.NOT_AUTHORIZED]
-    bench.core.arriving.publish(
+    bench.core.remote_delivery.publish(
         [Entry("t/secret", b"kept", 0, True), Entry("t/open", b"kept", 0, True)]
     )
     assert await peer.subscribe("t/#") == [2]
     assert (await peer.next()).topic == "t/open"
-    bench.core.arriving.publish([Entry("t/secret", b"s"), Entry("t/open", b"o")])
+    bench.core.remote_delivery.publish([Entry("t/secret", b"s"), Entry("t/open", b"o")])
     assert (await peer.next()).payload == b"o"
 
 
@@ -382,7 +382,7 @@ async def test_another_users_session_is_neither_handed_over_nor_ended(make: Make
     assert (await bob.next()).reason == ReasonCode.NOT_AUTHORIZED
     alice.send(Disconnect(0, {}))
     assert await alice.next() is None
-    bench.core.arriving.publish([Entry("t", b"for alice", 1)])
+    bench.core.remote_delivery.publish([Entry("t", b"for alice", 1)])
     for clean_start in (False, True):
         bob = await bench.open()
         bob.send(connect("a", username="bob", clean_start=clean_start))
@@ -594,7 +594,7 @@ async def test_the_second_connection_of_a_client_takes_over_and_gets_what_was_un
     keep = {PropertyId.SESSION_EXPIRY_INTERVAL: 100} if version == Version.V5 else {}
     first = await bench.connect("a", version, clean_start=False, properties=keep)
     await first.subscribe("t", 1)
-    bench.core.arriving.publish([Entry("t", b"x", 1)])
+    bench.core.remote_delivery.publish([Entry("t", b"x", 1)])
     assert not (await first.next()).dup
     second = await bench.connect("a", version, clean_start=False, properties=keep)
     again = await second.next()
@@ -705,11 +705,11 @@ async def test_qos_0_is_dropped_and_qos_1_waits_while_a_client_does_not_read(mak
     channel = seen.channel
     flood = [Entry("t", bytes(1 << 16), 0)] * 4
     while not channel.is_paused:
-        bench.core.arriving.publish(flood)
+        bench.core.remote_delivery.publish(flood)
         await asyncio.sleep(0)
-    bench.core.arriving.publish(flood)
+    bench.core.remote_delivery.publish(flood)
     assert bench.core.refusals.counts["QoS 0 message for a client that does not read"] >= 3
-    bench.core.arriving.publish([Entry("t", b"last", 1)])
+    bench.core.remote_delivery.publish([Entry("t", b"last", 1)])
     assert bench.core.sessions.get("a").outgoing.backlog.count == 1
     received = await peer.next()
     while received.qos == 0:
@@ -792,13 +792,13 @@ async def test_shared_subscriptions_take_turns_among_the_members_online(make: Ma
     for member in members:
         await member.subscribe("$share/g/t", 1)
     for i in range(6):
-        bench.core.arriving.publish([Entry("t", b"%d" % i, 1)])
+        bench.core.remote_delivery.publish([Entry("t", b"%d" % i, 1)])
     for member in members:
         assert [type(await member.next()) for _ in range(2)] == [Publish, Publish]
     members[0].send(Disconnect(0, {}))
     assert await members[0].next() is None
     for i in range(2):
-        bench.core.arriving.publish([Entry("t", b"%d" % i, 1)])
+        bench.core.remote_delivery.publish([Entry("t", b"%d" % i, 1)])
     for member in members[1:]:
         assert isinstance(await member.next(), Publish)
 
@@ -828,7 +828,7 @@ async def test_many_filters_are_dealt_with_in_turns_and_answered_in_their_order(
     bench = await make(may_subscribe=lambda client, topic_filter: topic_filter[0] == "t")
     peer, other = await bench.connect("a"), await bench.connect("b")
     asked = filters(15 * FILTERS_AT_ONCE)
-    bench.core.arriving.publish([Entry(f"t/{n}", b"r", 0, True) for n in range(len(asked))])
+    bench.core.remote_delivery.publish([Entry(f"t/{n}", b"r", 0, True) for n in range(len(asked))])
     seen = {0}
     peer.send(Subscribe(1, asked), PingReq())
     while max(seen) < sum(one.filter[0] == "t" for one in asked):

@@ -135,7 +135,7 @@ async def test_what_is_answered_alike_is_one_batch_of_the_log(count: int, size: 
     world.holds = True
     packets = [publish(V5, "t", 1, number, bytes(size)) for number in range(1, count + 1)]
     world.send(writer, b"".join(packets))
-    world.core.acceptance.commit()
+    world.core.commit_queue.commit()
     assert len(world.handed_in) > 1
     for rows, _ in world.handed_in:
         assert len(list(batch.cut(rows))) == 1

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.broker.durability.offline_spill import SpillCandidates
 from gateway.broker.durability.saved import Checkpoint
-from gateway.broker.durability.sparing import Needed
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.hooks import Owner
 from gateway.broker.sessions.places import Places, WaitingRun
@@ -65,8 +65,8 @@ def look(
     *waiting: tuple[Owner, Places],
     user_bytes: int = PLENTY,
     all_bytes: int = PLENTY,
-) -> Needed:
-    return Needed(list(waiting), frames, user_bytes, all_bytes)
+) -> SpillCandidates:
+    return SpillCandidates(list(waiting), frames, user_bytes, all_bytes)
 
 
 def numbers(store: Store, first: int = 1, last: int = 1 << 40) -> list[int]:

@@ -12,7 +12,7 @@ from gateway.base.turns import Turns
 from gateway.broker.inbound.connections import Connections
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import Limits
-from gateway.broker.outbound.channel import Channel, Output
+from gateway.broker.outbound.channel import Channel, PendingWrites
 from gateway.broker.statistics.traffic import Traffic
 from gateway.mqtt import Scanner
 
@@ -27,7 +27,7 @@ class World:
         self.refusals = CountedLines(logging.getLogger("test"), lambda: self.now)
         self.connections = Connections(limits, self.refusals, lambda: self.now)
         turns = Turns(lambda: False)
-        self._output = Output(turns, limits, self.refusals, Traffic(), lambda: self.now)
+        self._output = PendingWrites(turns, limits, self.refusals, Traffic(), lambda: self.now)
 
     def open(self, address: str) -> Peer:
         """Somebody connects and says nothing."""

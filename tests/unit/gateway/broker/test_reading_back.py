@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.durability.reading_back import ReadingBack
+from gateway.broker.durability.queue_log_reader import QueueLogReader
 from gateway.log.message_log import LogError, MessageLog
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header
@@ -38,7 +38,7 @@ def log(tmp_path: Path) -> Iterator[MessageLog]:
     made.close()
 
 
-def read_all(reading: ReadingBack, first: int) -> list[int]:
+def read_all(reading: QueueLogReader, first: int) -> list[int]:
     """The numbers that can be read from one on."""
     found: list[int] = []
     while first <= 100:
@@ -53,7 +53,7 @@ def test_what_stands_before_a_segment_that_can_not_be_opened_is_read(log: Messag
     assert len(segments) > 4
     away = segments[3].with_suffix(".away")
     segments[3].rename(away)
-    reading = ReadingBack(OneLog(log), lambda: 0.0)  # type: ignore[arg-type]  # only read here
+    reading = QueueLogReader(OneLog(log), lambda: 0.0)  # type: ignore[arg-type]  # only read here
     first, found = 1, list[int]()
     with pytest.raises(LogError, match=segments[3].name):
         while True:

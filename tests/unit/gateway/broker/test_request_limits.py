@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.inbound.requests import LEVELS_OF_A_FILTER, check_size
+from gateway.broker.inbound.subscribe_requests import LEVELS_OF_A_FILTER, check_size
 from gateway.broker.limits import Limits
 from gateway.mqtt import (
     Disconnect,

@@ -14,7 +14,7 @@ from gateway.broker.inbound.connection import Connection
 from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.estates import BYTES_MAX, SHARE
 from gateway.broker.sessions.inheritance import ELSEWHERE_AT_ONCE
-from gateway.log.commits import Committed
+from gateway.log.commit_callback import Committed
 from gateway.mqtt import (
     Connect,
     Disconnect,
@@ -112,7 +112,7 @@ class Gateway(Bench):
 
     def comes(self, *rows: Row, first: int = 1) -> None:
         """Take what gateway ``b`` accepted and logged."""
-        self.broker.core.arriving.publish_batch(rows, OTHER, first + len(rows) - 1)
+        self.broker.core.remote_delivery.publish_batch(rows, OTHER, first + len(rows) - 1)
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ async def test_a_message_of_another_gateway_is_for_its_holders_members(
     assert await plain.subscribe("jobs/#") == 1
     a.comes(with_holders(("jobs/1", 1, b"x"), holders), ("jobs/1", 1, b"plain"))
     rows = [with_holders(("jobs/1", 0, b"unlogged"), holders), ("jobs/1", 0, b"also")]
-    a.broker.core.arriving.publish_batch(rows, OTHER, 0)
+    a.broker.core.remote_delivery.publish_batch(rows, OTHER, 0)
     every = [b"x", b"plain", b"unlogged", b"also"]
     assert [(await plain.next()).payload for _ in every] == every
     got = [(await member.next()).payload for _ in range(2)] if is_given else []
@@ -192,7 +192,7 @@ async def test_a_message_of_another_gateway_is_for_its_holders_members(
 async def test_a_message_of_an_earlier_release_is_given_here_as_before(a: Gateway) -> None:
     member = await a.member()
     a.comes(("jobs/1", 1, b"x"))
-    a.broker.core.arriving.publish_batch([("jobs/1", 0, b"unlogged")], OTHER, 0)
+    a.broker.core.remote_delivery.publish_batch([("jobs/1", 0, b"unlogged")], OTHER, 0)
     assert [(await member.next()).payload for _ in range(2)] == [b"x", b"unlogged"]
 
 
@@ -213,7 +213,7 @@ async def test_a_member_that_is_away_and_takes_qos_0_alone_is_none(a: Gateway) -
         await (await a.connect("watcher")).nothing_came()
     a.comes(with_holders(("jobs/1", 1, b"x"), TO_A))
     assert a.view.handed_on == [(Entry("jobs/1", b"x", 1), JOBS)]
-    assert not a.broker.core.arriving.take_over(Entry("jobs/1", b"y", 1), JOBS, 1)
+    assert not a.broker.core.remote_delivery.take_over(Entry("jobs/1", b"y", 1), JOBS, 1)
 
 
 async def test_what_a_member_was_to_get_that_left_before_the_log_had_it_is_handed_on() -> None:
@@ -231,8 +231,8 @@ async def test_what_a_member_was_to_get_that_left_before_the_log_had_it_is_hande
     connect = Connect(Version.V5, "member", True, 60, None, None, None, {}, False)
     subscribe = Subscribe(1, [SubscriptionRequest(FILTER, 1)], {})
     connection.data_received(encode(connect, 5) + encode(subscribe, 5))
-    core.acceptance.publish_own(Message.of(Entry("jobs/1", b"x", 1), 0.0))
-    core.acceptance.commit()
+    core.commit_queue.publish_own(Message.of(Entry("jobs/1", b"x", 1), 0.0))
+    core.commit_queue.commit()
     connection.connection_lost(None)
     assert view.told == {JOBS: 0}
     waiting[0](1, None)
@@ -246,7 +246,7 @@ async def test_what_was_handed_on_goes_to_one_member_of_that_subscription_alone(
     members = [await a.member("1"), await a.member("2")]
     plain = await a.connect("plain")
     assert await plain.subscribe("#") == 1
-    take_over = a.broker.core.arriving.take_over
+    take_over = a.broker.core.remote_delivery.take_over
     for n in range(4):
         assert take_over(Entry("jobs/1", b"%d" % n, 1), JOBS, 1)
     got = [(await member.next()).payload for member in members for _ in range(2)]
@@ -327,7 +327,7 @@ async def test_what_the_last_member_here_leaves_goes_to_another_gateway_once_and
     for payload in (b"1", b"2"):
         assert await writer.publish("jobs/1", payload) == 0
     a.comes(with_holders(("jobs/1", 1, b"3"), TO_A), with_holders(("jobs/1", 2, b"sent"), TO_A))
-    assert a.broker.core.arriving.take_over(Entry("jobs/1", b"4", 1), JOBS, 2)
+    assert a.broker.core.remote_delivery.take_over(Entry("jobs/1", b"4", 1), JOBS, 2)
     for _ in range(5):
         await member.next()
     await leaves(a, member)
@@ -374,7 +374,7 @@ async def test_what_was_handed_on_most_often_goes_with_the_session_and_is_counte
 ) -> None:
     a.know("b")
     member = await a.member()
-    assert a.broker.core.arriving.take_over(Entry("jobs/1", b"x", 1), JOBS, HOPS_MAX)
+    assert a.broker.core.remote_delivery.take_over(Entry("jobs/1", b"x", 1), JOBS, HOPS_MAX)
     await member.next()
     await leaves(a, member)
     assert a.view.left == []

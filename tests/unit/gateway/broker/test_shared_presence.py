@@ -9,7 +9,7 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.turns import Turns
 from gateway.broker.hooks import Client
 from gateway.broker.limits import Budget, Limits
-from gateway.broker.outbound.channel import Channel, Output
+from gateway.broker.outbound.channel import Channel, PendingWrites
 from gateway.broker.sessions.presence import foremost
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
@@ -24,7 +24,7 @@ def member(*, is_there: bool, expiry_s: int, qos: int = 1) -> tuple[Session, Sub
     if is_there:
         lines = CountedLines(logging.getLogger(__name__), lambda: 0.0)
         turns = Turns(lambda: False)
-        session.channel = Channel(Output(turns, limits, lines, Traffic(), lambda: 0.0))
+        session.channel = Channel(PendingWrites(turns, limits, lines, Traffic(), lambda: 0.0))
     return session, Subscription(qos, False, False, 0)
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from gateway.base.event_log.counted_lines import CountedLines
-from gateway.broker.durability.durability import Durability
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.hooks import Owner
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import Message
@@ -43,7 +43,7 @@ class Store:
             retained_tombstones_per_gateway=of_one,
         )
         self._number = 0
-        self.retention = Retention(limits, Durability((OWN, 1)), self.lines, self.now)
+        self.retention = Retention(limits, Persistence((OWN, 1)), self.lines, self.now)
 
     def now(self) -> float:
         """A second passes with each message."""

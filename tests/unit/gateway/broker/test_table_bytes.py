@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.broker.hooks import Client
-from gateway.broker.inbound import decisions
-from gateway.broker.inbound.decisions import Decisions
+from gateway.broker.inbound import authorization_cache
+from gateway.broker.inbound.authorization_cache import AuthorizationCache
 from gateway.broker.limits import Budget, Limits
 from gateway.broker.outbound import aliases
 from gateway.broker.outbound.aliases import OutgoingAliases
@@ -22,13 +22,13 @@ LONG = "x" * 4_000
 
 
 def test_decisions_on_long_topics_are_forgotten_before_there_are_as_many_as_of_short_ones() -> None:
-    made = Decisions(10_000)
+    made = AuthorizationCache(10_000)
     most = 0
     for number in range(3_000):
         made.note(f"{LONG}{number}", allowed=True)
         most = max(most, sum(map(len, made.kept)))
         assert made.kept[f"{LONG}{number}"]
-    assert decisions.BYTES_MAX // 2 < most <= decisions.BYTES_MAX
+    assert authorization_cache.BYTES_MAX // 2 < most <= authorization_cache.BYTES_MAX
     made.forget()
     for number in range(20_000):
         made.note(f"a/{number:030d}", allowed=number % 2 == 0)

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tree_host import until
 from waiting_gateways import EXPIRY, Gateway, Make, gateways, pass_s
 
-from gateway.broker.inbound.arriving import EXPIRED
+from gateway.broker.inbound.remote_delivery import EXPIRED
 from gateway.broker.sessions.backlog import HEAD_BYTES
 from gateway.broker.sessions.places import Places
 from gateway.node.links.clock_part import FILE_NAME, ClockFile
-from gateway.node.links.held import Held
+from gateway.node.links.held_batches import HeldBatches
 from gateway.node.links.wire import Additions
 from tree_handler import batch
 from tree_handler.batch import Flags, Row
@@ -185,7 +185,7 @@ def test_what_waited_behind_a_gap_is_counted_once_and_by_no_clock_that_is_too_fa
     _, header = batch.make("o", 1, 2, [("t", 1, b"x")], flags=Flags.LOGGED, origin_time_us=0)
     stamped = accepted_at(("t", 1, b"x", {EXPIRY: 10**8}), 7_000_000)
     rows: list[Row] = [stamped, ("t", 1, b"x", {EXPIRY: 10**8}), ("t", 1, b"x")]
-    held = Held()
+    held = HeldBatches()
     held.wait(header, 0.0)
     held.handed_out(header, rows, true_s + true_s * rate / 1_000_000)
     waited_s = 10**8 - rows[0][3][EXPIRY]

@@ -11,7 +11,7 @@ from gateway.node.links.hellos import MAX_BEHIND_DATA, MAX_PINGS, Hellos
 from tests.held_objects import held_objects
 
 
-class Line:
+class HelloLink:
     """A link as `Hellos` needs it; it keeps the packets that are sent."""
 
     number = 1
@@ -35,7 +35,9 @@ def hellos() -> Hellos:
     return made
 
 
-def echoed(hellos: Hellos, line: Line, rtt_s: float, *, here: bool, there: bool) -> float | None:
+def echoed(
+    hellos: Hellos, line: HelloLink, rtt_s: float, *, here: bool, there: bool
+) -> float | None:
     """Send a hello and have it echoed; what is told of it."""
     line.is_behind_data = here
     hellos.send(line, b"bpdu", 10.0)
@@ -48,19 +50,19 @@ def echoed(hellos: Hellos, line: Line, rtt_s: float, *, here: bool, there: bool)
 
 
 def test_a_round_trip_on_an_idle_link_is_told(hellos: Hellos) -> None:
-    assert echoed(hellos, Line(), 0.02, here=False, there=False) == pytest.approx(20)
+    assert echoed(hellos, HelloLink(), 0.02, here=False, there=False) == pytest.approx(20)
 
 
 @pytest.mark.parametrize(("here", "there"), [(True, False), (False, True), (True, True)])
 def test_one_behind_data_here_or_there_is_not(hellos: Hellos, here: bool, there: bool) -> None:
-    line = Line()
+    line = HelloLink()
     assert echoed(hellos, line, 0.02, here=False, there=False) is not None
     for _ in range(3 * MAX_BEHIND_DATA):
         assert echoed(hellos, line, 0.5, here=here, there=there) is None
 
 
 def test_a_link_that_is_busy_from_its_start_is_measured_by_the_shortest(hellos: Hellos) -> None:
-    line = Line()
+    line = HelloLink()
     told = [
         echoed(hellos, line, 0.5 - 0.01 * n, here=True, there=False) for n in range(MAX_BEHIND_DATA)
     ]
@@ -69,7 +71,7 @@ def test_a_link_that_is_busy_from_its_start_is_measured_by_the_shortest(hellos: 
 
 
 def test_an_echo_counts_once_and_only_of_a_hello_that_was_sent(hellos: Hellos) -> None:
-    line = Line()
+    line = HelloLink()
     assert echoed(hellos, line, 0.02, here=False, there=False) is not None
     number, _ = wire.split_ping(line.sent[-1].body)
     assert hellos.rtt_ms(1, number.to_bytes(4, "big"), 11.0) is None
@@ -77,7 +79,7 @@ def test_an_echo_counts_once_and_only_of_a_hello_that_was_sent(hellos: Hellos) -
 
 
 def test_a_neighbour_that_never_echoes_costs_a_bounded_memory(hellos: Hellos) -> None:
-    line = Line()
+    line = HelloLink()
     for _ in range(MAX_PINGS):
         hellos.send(line, b"bpdu", 10.0)
     held = held_objects(hellos)
@@ -88,7 +90,7 @@ def test_a_neighbour_that_never_echoes_costs_a_bounded_memory(hellos: Hellos) ->
 
 async def test_an_echo_says_if_it_waits_for_data(hellos: Hellos) -> None:
     await asyncio.sleep(0)
-    line = Line()
+    line = HelloLink()
     line.is_behind_data = True
     with pytest.raises(ValueError, match="BPDU"):
         hellos.answer(line, wire.split_ping(b"\0\0\0\x07x")[0].to_bytes(4, "big"))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from gateway.node.links.trouble import (
+from gateway.node.links.dial_failures import (
     AGAIN_S,
     GRACE_S,
     MAX_REASONS,
     MAX_STRANGERS,
     STRANGERS_AT_ONCE,
+    DialFailures,
     Strangers,
-    Trouble,
 )
 
 DAY_S = 86_400
 
 
 def test_what_fails_every_five_seconds_is_said_once_and_then_every_ten_minutes() -> None:
-    trouble = Trouble()
+    trouble = DialFailures()
     said = [
         now_s for now_s in range(0, DAY_S, 5) if trouble.failed("another key", float(now_s), 0.0)
     ]
@@ -26,25 +26,25 @@ def test_what_fails_every_five_seconds_is_said_once_and_then_every_ten_minutes()
 
 
 def test_what_may_mend_by_itself_is_said_after_a_moment() -> None:
-    trouble = Trouble()
+    trouble = DialFailures()
     times_s = (0.0, GRACE_S / 2, GRACE_S)
     assert [trouble.failed("refused", at, at, GRACE_S) for at in times_s] == [0, 0, 1]
 
 
 def test_two_reasons_that_take_turns_are_each_said_once() -> None:
-    trouble = Trouble()
+    trouble = DialFailures()
     lines = sum(trouble.failed(f"reason {n % 2}", float(n), 0.0) for n in range(int(AGAIN_S)))
     assert lines == 2
 
 
 def test_reasons_without_end_are_not_said_without_end() -> None:
-    trouble = Trouble()
+    trouble = DialFailures()
     lines = sum(trouble.failed(f"reason {n}", n / 100, 0.0) for n in range(10_000))
     assert lines == MAX_REASONS
 
 
 def test_a_neighbour_that_links_is_forgiven_and_said_anew() -> None:
-    trouble = Trouble()
+    trouble = DialFailures()
     assert trouble.failed("another key", 0.0, 100.0)
     assert (trouble.since_s, trouble.why) == (100.0, "another key")
     trouble.over()

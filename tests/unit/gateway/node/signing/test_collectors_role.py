@@ -148,7 +148,7 @@ def test_it_stands_for_election_as_who_is_never_elected_alone(authority: Authori
 
 
 def test_a_collector_that_would_carry_messages_for_others_loses_its_link() -> None:
-    class Line:
+    class HelloLink:
         number = 1
         is_behind_data = False
 
@@ -158,10 +158,10 @@ def test_a_collector_that_would_carry_messages_for_others_loses_its_link() -> No
     hellos = Hellos()
     hellos.link_up(1, is_leaf=True)
     leaf = Bpdu(Kind.HELLO, 1, "collector-1", 1, 0.0, Root("gw-a", 1, 1.0, "127.0.0.1"))
-    assert hellos.answer(Line(), bytes(4) + leaf.encode()) == leaf
+    assert hellos.answer(HelloLink(), bytes(4) + leaf.encode()) == leaf
     for wrong in ({"flags": BpduFlags.TRANSIT}, {"capability": 5.0}):
         with pytest.raises(ProtocolError, match="carry messages for others"):
-            hellos.answer(Line(), bytes(4) + replace(leaf, **wrong).encode())
+            hellos.answer(HelloLink(), bytes(4) + replace(leaf, **wrong).encode())
 
 
 def test_who_has_a_gateways_certificate_too_is_a_gateway(authority: Authority) -> None:

@@ -26,9 +26,9 @@ from gateway.process.configuration.config import (
     TreeSection,
 )
 from gateway.process.console.exchange import HttpExchange
+from gateway.process.console.page_access import PageAccess
 from gateway.process.console.pages import HttpRequest, Page, RequestError
 from gateway.process.console.server import Console
-from gateway.process.console.visitors import Visitors
 from gateway.trust.policy import policy_file
 from gateway.trust.policy.open_policy import OPEN
 from gateway.trust.policy.policy import Policy
@@ -56,12 +56,14 @@ def request(path: str = "/metrics", user: str = "", password: bytes = SECRET) ->
     return HttpRequest("GET", path, f"Basic {proof}" if user else "")
 
 
-def visitors(decides: Policy | None = None, passwords: Passwords | None = PASSWORDS) -> Visitors:
+def visitors(decides: Policy | None = None, passwords: Passwords | None = PASSWORDS) -> PageAccess:
     limits = Limits(failures_at_once=2, failures_per_s=0.01)
-    return Visitors(decides or policy(), passwords, limits)
+    return PageAccess(decides or policy(), passwords, limits)
 
 
-async def answered(door: Visitors, asked: HttpRequest, host: str = ELSEWHERE) -> HTTPStatus | None:
+async def answered(
+    door: PageAccess, asked: HttpRequest, host: str = ELSEWHERE
+) -> HTTPStatus | None:
     refusal = door.refusal(asked, host)
     return await refusal if isawaitable(refusal) else refusal
 
@@ -272,7 +274,7 @@ def test_passwords_are_taken_over_tls_or_on_this_machine_alone(
     ],
 )
 def test_a_page_whose_name_was_made_to_point_here_reads_nothing(host: str, is_seen: bool) -> None:
-    door = Visitors(policy(), PASSWORDS, Limits(), ["gw.example"])
+    door = PageAccess(policy(), PASSWORDS, Limits(), ["gw.example"])
     asked = HttpRequest("GET", "/metrics", host=host)
     assert door.refusal(asked, HERE) == (OK if is_seen else HTTPStatus.MISDIRECTED_REQUEST)
     assert door.refusal(HttpRequest("GET", "/healthz", host=host), HERE) is OK
@@ -281,7 +283,7 @@ def test_a_page_whose_name_was_made_to_point_here_reads_nothing(host: str, is_se
 @pytest.mark.parametrize("host", ["gw.example", "192.0.2.7", "gw.elsewhere.example:9641"])
 async def test_who_gives_no_proof_is_asked_for_it_by_whatever_name_it_came(host: str) -> None:
     # A browser names its user only after a 401.
-    door = Visitors(policy(), PASSWORDS, Limits(), ["gw.example"])
+    door = PageAccess(policy(), PASSWORDS, Limits(), ["gw.example"])
     nameless = HttpRequest("GET", "/metrics", host=host)
     assert await answered(door, nameless) is HTTPStatus.UNAUTHORIZED
     proven = HttpRequest("GET", "/metrics", request(user="alice").authorization, host)
@@ -292,7 +294,7 @@ async def test_who_gives_no_proof_is_asked_for_it_by_whatever_name_it_came(host:
 @pytest.mark.parametrize("host", ["gw-north.local:9641", "Gw-North.local", "gw-north.local."])
 def test_a_name_of_the_configuration_is_met_in_whatever_case_and_form(name: str, host: str) -> None:
     section = ConsoleSection(names=[name])
-    door = Visitors(policy(), PASSWORDS, Limits(), section.names)
+    door = PageAccess(policy(), PASSWORDS, Limits(), section.names)
     assert door.refusal(HttpRequest("GET", "/metrics", host=host), HERE) is OK
 
 

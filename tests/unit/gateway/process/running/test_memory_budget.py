@@ -23,7 +23,7 @@ from coap_engine.shares import Shares
 from gateway.base import machine_memory
 from gateway.base.machine_memory import MemoryBound, bound
 from gateway.broker.limits import Limits
-from gateway.coap.asked_at_once import ANSWER_BYTES, ASKED_AT_ONCE
+from gateway.coap.concurrent_requests import ANSWER_BYTES, ASKED_AT_ONCE
 from gateway.coap.limits import CoapLimits, held_bytes_least
 from gateway.process.configuration.config import (
     ConfigError,

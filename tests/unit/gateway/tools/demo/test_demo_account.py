@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.tools.demo import tally as lines
-from gateway.tools.demo.network import ToldLink, ToldNode, network
+from gateway.tools.demo.network import DemoLink, DemoNode, network
 from gateway.tools.demo.tally import Tally, tally
 
 LIGHT = "-/-/a/device/light"
@@ -77,14 +77,14 @@ def status(root: str, **forwarding: bool) -> dict[str, Any]:
 def test_a_link_carries_messages_where_no_end_says_that_it_stands_by() -> None:
     told = network({"a": status("a", b=True, c=True), "b": status("a", a=False)}, ["a", "b"])
     assert told.nodes == (
-        ToldNode("a", "root", "root · 2000"),
-        ToldNode("b", "gateway", "2000"),
-        ToldNode("c", "collector"),
+        DemoNode("a", "root", "root · 2000"),
+        DemoNode("b", "gateway", "2000"),
+        DemoNode("c", "collector"),
     )
-    assert told.links == (ToldLink("a", "b", False), ToldLink("a", "c", True))
+    assert told.links == (DemoLink("a", "b", False), DemoLink("a", "c", True))
 
 
 def test_who_does_not_answer_has_no_links_though_its_neighbour_still_tells_of_one() -> None:
     told = network({"b": status("b", a=True)}, ["a", "b"])
-    assert told.nodes[0] == ToldNode("a", "silent", "no answer")
+    assert told.nodes[0] == DemoNode("a", "silent", "no answer")
     assert told.links == ()

@@ -18,7 +18,7 @@ from gateway.tools.demo.drawing.lanes import Stretch
 from gateway.tools.demo.drawing.markup import drawing, element, label, written
 from gateway.tools.demo.drawing.readings import Curve
 from gateway.tools.demo.drawing.scales import LogScale, Scale
-from gateway.tools.demo.network import ToldLink, ToldNetwork, ToldNode
+from gateway.tools.demo.network import DemoLink, DemoNetwork, DemoNode
 
 SCENE = Scene(20.0, "gw-root", 8.0, 11.0)
 STYLES = {"gw-root": "g0", "gw-north": "g1"}
@@ -36,13 +36,13 @@ def all_drawings(
     """Each kind of drawing, with a name and with data for all of them."""
     scene = Scene(20.0, name, 8.0, 11.0)
     told = {name: [(at_s, name) for at_s, _ in points]}
-    nodes = tuple(ToldNode(name + str(at), "gateway", name) for at in range(len(points)))
-    links = tuple(ToldLink(one.id, other.id, False) for one in nodes for other in nodes)
+    nodes = tuple(DemoNode(name + str(at), "gateway", name) for at in range(len(points)))
+    links = tuple(DemoLink(one.id, other.id, False) for one in nodes for other in nodes)
     yield lanes.draw("lanes", told, {name: "g0"}, scene, WIDTH)
     yield readings.draw("readings", curve(*points, sensor=name), scene, WIDTH)
     yield rates.draw("rates", {name: [at for at, _ in points]}, {name: "g0"}, scene, WIDTH)
     yield latency.draw("latency", points, scene, WIDTH)
-    yield network.draw("network", name, ToldNetwork(nodes, links))
+    yield network.draw("network", name, DemoNetwork(nodes, links))
 
 
 def coordinates(drawn: Element) -> Iterator[tuple[float, float]]:
@@ -271,9 +271,9 @@ def test_percentiles_are_of_each_second() -> None:
 
 def test_a_gateway_keeps_its_place_whatever_becomes_of_it() -> None:
     ids = ("gw-root", "gw-north", "gw-south")
-    before = [ToldNode(who, "gateway") for who in ids]
-    during = [ToldNode(who, "silent") for who in ids]
-    leaf = ToldNode("collector", "collector")
+    before = [DemoNode(who, "gateway") for who in ids]
+    during = [DemoNode(who, "silent") for who in ids]
+    leaf = DemoNode("collector", "collector")
     places = network.places([*before, leaf])
     assert places == network.places([*during, leaf])
     assert places["gw-root"][1] < places["collector"][1] < places["gw-north"][1]
@@ -281,8 +281,8 @@ def test_a_gateway_keeps_its_place_whatever_becomes_of_it() -> None:
 
 
 def test_the_tree_says_who_is_root_and_what_each_link_does() -> None:
-    nodes = (ToldNode("a", "root"), ToldNode("b", "gateway"), ToldNode("c", "silent"))
-    drawn = network.draw("t", "now", ToldNetwork(nodes, (ToldLink("a", "b", True),)))
+    nodes = (DemoNode("a", "root"), DemoNode("b", "gateway"), DemoNode("c", "silent"))
+    drawn = network.draw("t", "now", DemoNetwork(nodes, (DemoLink("a", "b", True),)))
     assert drawn.findtext("desc") == (
         "The root is a. Messages go between a and b. No answer from c."
     )
@@ -295,6 +295,6 @@ def test_the_tree_says_who_is_root_and_what_each_link_does() -> None:
 
 def test_a_long_name_is_cut_in_the_drawing_and_whole_in_its_text() -> None:
     name = "gateway-in-the-far-north"
-    drawn = network.draw("t", "now", ToldNetwork((ToldNode(name, "root"),), ()))
+    drawn = network.draw("t", "now", DemoNetwork((DemoNode(name, "root"),), ()))
     assert "gateway-in-t…" in [each.text for each in drawn.iter("text")]
     assert name in drawn.findtext("desc", "")

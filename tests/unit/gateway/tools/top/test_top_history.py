@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.duration_histogram import BOUNDS_S, DurationHistogram
-from gateway.tools.top import told_json
+from gateway.tools.top import top_json
 from gateway.tools.top.cells import clip, fit, width_of
 from gateway.tools.top.history import GatewayHistory, percentile
 from gateway.tools.top.live import take
@@ -100,12 +100,12 @@ def test_no_delays_have_no_percentile() -> None:
 
 
 def test_json_has_what_the_frame_has() -> None:
-    document = told_json.of_gateway(looked(told_gateways.answers(1), told_gateways.answers(2)))
+    document = top_json.of_gateway(looked(told_gateways.answers(1), told_gateways.answers(2)))
     assert document["gateway"]["id"] == "gw-north"
     assert document["rates"]["messages_in"] == 125
     assert document["acknowledgement_delays"] == {"count": 100, "p50_ms": 1.833, "p99_ms": 9.5}
     assert [one["id"] for one in document["clients"]] == ["meter-17", "厨房温度", "pump"]
-    assert told_json.of_gateway(GatewayHistory())["gateway"] is None
+    assert top_json.of_gateway(GatewayHistory())["gateway"] is None
 
 
 @pytest.mark.parametrize(

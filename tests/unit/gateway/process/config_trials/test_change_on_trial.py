@@ -1,0 +1,133 @@
+"""Goal: a change is written whole or not at all, and has a verdict though nobody gives one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gateway.process.config_trials import change_on_trial
+from gateway.process.config_trials import trial as trials
+from gateway.process.config_trials.change_on_trial import WantedChange, WrongChangeError
+from gateway.process.config_trials.changing import ChangedMeanwhileError
+from gateway.process.config_trials.trial import TrialNote
+from gateway.process.config_trials.trial_files import TrialFiles
+
+TEXT = """[gateway]
+id = "gw"
+state_dir = "state"
+[tree]
+key_file = "tree.key"
+tls = "off"
+discovery = false
+"""
+
+
+class Told:
+    """A gateway that notes what it is told, and does nothing."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def reload(self) -> None:
+        self.heard.append("reload")
+
+    def restart(self) -> None:
+        self.heard.append("restart")
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> TrialFiles:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    (tmp_path / "gw.toml").write_text(TEXT)
+    return TrialFiles(tmp_path / "gw.toml")
+
+
+def adding(line: str) -> WantedChange:
+    return WantedChange(lambda text: f"{text}{line}\n", 5.0)
+
+
+def no_fault(_data: bytes, _file: Path) -> Sequence[str]:
+    return ()
+
+
+def nobody(_state: Path) -> None:
+    return None
+
+
+def test_a_gateway_is_told_to_reload_or_to_restart_as_the_change_needs(files: TrialFiles) -> None:
+    for line, what in (("keep_local = ['a']", "reload"), ("hello_s = 2.0", "restart")):
+        gateway = Told()
+        planned = change_on_trial.written(files, adding(line), no_fault, lambda _, it=gateway: it)
+        assert planned is not None
+        assert planned.trial is not None
+        assert planned.trial.needs_restart is (what == "restart")
+        change_on_trial.tell(planned)
+        assert gateway.heard == [what]
+        files.put_back(planned.trial)
+
+
+def test_what_would_be_wrong_is_not_written_and_all_faults_are_told(files: TrialFiles) -> None:
+    with pytest.raises(WrongChangeError, match="nothing is written: a: b\nc: d") as caught:
+        change_on_trial.written(files, adding("x = 1"), lambda *_: ["a: b", "c: d"], nobody)
+    assert caught.value.faults == ("a: b", "c: d")
+    assert files.file.read_text() == TEXT
+    assert not files.before.exists()
+
+
+def test_a_rehearsal_writes_nothing(files: TrialFiles) -> None:
+    wanted = WantedChange(lambda text: f"{text}hello_s = 2.0\n", is_rehearsal=True)
+    planned = change_on_trial.written(files, wanted, no_fault, nobody)
+    assert planned is not None
+    assert "+hello_s = 2.0" in planned.difference
+    assert planned.restarting == ("tree.hello_s",)
+    assert files.file.read_text() == TEXT
+    assert files.trial() is None
+
+
+def test_nothing_to_change_and_another_digest_are_told(files: TrialFiles) -> None:
+    assert change_on_trial.written(files, WantedChange(lambda text: text), no_fault, nobody) is None
+    with pytest.raises(ChangedMeanwhileError):
+        change_on_trial.written(files, WantedChange(str.upper, 5.0, "0" * 64), no_fault, nobody)
+
+
+def test_a_file_that_is_wrong_is_mended_without_a_trial(files: TrialFiles) -> None:
+    files.file.write_text("[gateway]\n")
+    planned = change_on_trial.written(files, WantedChange(lambda _: TEXT), no_fault, nobody)
+    assert planned is not None
+    assert planned.trial is None
+    assert files.file.read_text() == TEXT
+    assert files.before.read_text() == "[gateway]\n"
+
+
+def test_a_gateway_that_says_nothing_goes_back(files: TrialFiles) -> None:
+    gateway = Told()
+    planned = change_on_trial.written(files, adding("hello_s = 2.0"), no_fault, lambda _: gateway)
+    assert planned is not None
+    assert planned.trial is not None
+    now_s = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    note = change_on_trial.verdict(
+        files, planned.trial, lambda _: gateway, sleep=sleep, clock=lambda: now_s
+    )
+    assert (note.state, note.why) == (trials.RETURNED, change_on_trial.SILENT)
+    assert 5 + change_on_trial.PATIENCE_S <= now_s < 6 + change_on_trial.PATIENCE_S
+    assert files.file.read_text() == TEXT
+    assert gateway.heard == ["restart"]
+
+
+def test_a_verdict_ends_the_trial(files: TrialFiles) -> None:
+    planned = change_on_trial.written(files, adding("hello_s = 2.0"), no_fault, lambda _: Told())
+    assert planned is not None
+    assert planned.trial is not None
+    note = TrialNote(planned.trial.id, trials.CONFIRMED, 1)
+    files.write_note(planned.trial, note)
+    assert change_on_trial.verdict(files, planned.trial, nobody) == note
+    assert files.trial() is None
+    assert "hello_s" in files.file.read_text()
