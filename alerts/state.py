@@ -130,6 +130,7 @@ class AlertState(msgspec.Struct):
         next_silence: the number of the next one.
         left_out: so many were not raised since too many stood.
         sent: on which ways alerts that stand were told, by name.
+        kept: the number of times it was written: of two copies the higher one is newer.
 
     """
 
@@ -142,6 +143,7 @@ class AlertState(msgspec.Struct):
     next_silence: int = 1
     left_out: int = 0
     sent: dict[str, list[str]] = {}
+    kept: int = 0
 
     def encode(self) -> bytes:
         """Return it as JSON."""

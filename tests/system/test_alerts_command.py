@@ -16,8 +16,8 @@ from mqtt_peer import Peer
 
 from gateway.mqtt import Version
 from gateway.process.configuration import config
-from gateway.process.running.alert_watch import STATE_FILE
 from gateway.process.running.gateway_process import GatewayProcess
+from gateway.process.running.kept_alerts import STATE_FILE
 from tests import policies
 
 PATIENCE_S = 60.0

@@ -14,10 +14,8 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from alerts import state as states
 from alerts.desk import AlertNotFoundError
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
 from alerts.state import AlertState, OpenAlert
@@ -26,16 +24,15 @@ from gateway.alerting.gateway_alerts import GatewayAlerts
 from gateway.alerting.lost_gateways import site_of
 from gateway.alerting.orders import AlertOrderError, acknowledgement, carry_out
 from gateway.alerting.plan import AlertPlan
-from gateway.base.kept_file import KeptFile
 from gateway.base.printable import said
 from gateway.process.running.alert_sources import AlertSources, MachineLook
+from gateway.process.running.kept_alerts import KeptAlerts
 from gateway.sensors.threads import DriverBusyError, DriverThreads
 
 if TYPE_CHECKING:
     from alerts.ack_link import AckLinks
     from gateway.alerting.problem_topic import ProblemTopic
 
-STATE_FILE: Final = "alerts.json"
 LOOK_TIMEOUT_S: Final = 2.0
 WRITE_TIMEOUT_S: Final = 2.0
 TAKE_TIMEOUT_S: Final = 120.0
@@ -46,7 +43,6 @@ ASKED_AT_ONCE: Final = 16
 """Messages that take alerts on; more at one time are left alone."""
 BY_TOPIC: Final = "mqtt"
 """Takes an alert on by a message: the broker has decided that who published it may."""
-_WITHOUT: Final = "alerts that stand are raised once more, and silences have ended"
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +56,7 @@ class AlertWatch:
         look: looks at the machine, in a thread.
         ways: out, by name.
         topic: is told what is wrong; None where nobody asked for it.
-        state_dir: where it keeps what it knows.
+        kept: where it keeps what it knows.
 
     """
 
@@ -71,14 +67,14 @@ class AlertWatch:
         look: Callable[[], MachineLook],
         ways: Mapping[str, WayOut],
         topic: ProblemTopic | None,
-        state_dir: Path,
+        kept: KeptAlerts,
     ) -> None:
         self._plan = plan
         self._sources = sources
         self._look = look
         self._ways = ways
         self._topic = topic
-        self._file: KeptFile | None = KeptFile(state_dir / STATE_FILE, _WITHOUT, is_durable=True)
+        self._kept: KeptAlerts | None = kept
         self._threads = DriverThreads(2 + len(ways))
         self._watched = sources.watched.of_part()
         self._wake = asyncio.Event()
@@ -100,7 +96,7 @@ class AlertWatch:
         for task in handing:
             task.cancel()
         await asyncio.gather(*handing, return_exceptions=True)
-        if self._file is not None and (over := self._threads.over(self._file)) is not None:
+        if self._kept is not None and (over := self._threads.over(self._kept)) is not None:
             await asyncio.wait([over], timeout=WRITE_TIMEOUT_S)  # a write that was under way
         self._is_kept = self._is_kept and not self._alerts.has_unkept
         await self._keep()
@@ -225,27 +221,29 @@ class AlertWatch:
     # -- what is kept ----------------------------------------------------------------------------
 
     def _recalled(self) -> AlertState:
-        assert self._file is not None
+        assert self._kept is not None
         try:
-            return self._file.read(states.decode) or AlertState()
+            return self._kept.read()
         except OSError as error:  # what could not be read is not replaced by less
             self._sources.watched.tell("alerts kept", str(error))
-            self._file = None
+            self._kept = None
             return AlertState()
 
     async def _keep(self) -> None:
-        file = self._file
-        if file is None or self._is_kept:
+        kept = self._kept
+        if kept is None or self._is_kept:
             return
-        data, self._is_kept = self._alerts.state.encode(), True
+        data, self._is_kept = kept.encode(self._alerts.state), True
         try:
             async with asyncio.timeout(WRITE_TIMEOUT_S):
-                await self._threads.call(file, lambda: file.write(data))
+                await self._threads.call(kept, lambda: kept.write(data))
         except asyncio.CancelledError:
             self._is_kept = False  # nobody sees what becomes of it
             raise
         except (OSError, TimeoutError, DriverBusyError) as error:
             self._is_kept = False
             self._sources.watched.tell("alerts kept", said(error))
+            kept.write_stand_in(data)  # in memory: nothing waits for it
         else:
             self._sources.watched.tell("alerts kept", "")
+            kept.drop_stand_in()

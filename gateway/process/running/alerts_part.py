@@ -14,6 +14,7 @@ from gateway.process.configuration.config import ConfigError, GatewaySettings
 from gateway.process.running.alert_sources import AlertSources, MachineEyes
 from gateway.process.running.alert_watch import AlertWatch
 from gateway.process.running.console_part import ConsolePart
+from gateway.process.running.kept_alerts import KeptAlerts, runtime_folder
 from gateway.process.running.readings import Readings
 from tree_handler.batch import Entry
 
@@ -122,7 +123,7 @@ def prepare(
         MachineEyes(settings.gateway.state_dir).look,
         open_ways(section, own_id, links_of(settings)),
         topic,
-        settings.gateway.state_dir,
+        KeptAlerts(settings.gateway.state_dir, runtime_folder()),
     )
     site.site.add_resource(alerts_resource.PATH, alerts_resource.AlertsResource(watch, site.access))
     return watch

@@ -80,6 +80,14 @@ class ServicePlan:
     environment: Environment | None = None
 
 
+_IN_MEMORY = """\
+# In memory: here alerts stand while the disk takes nothing, so that a new process tells their end.
+RuntimeDirectory=hedgerow
+RuntimeDirectoryMode=0700
+RuntimeDirectoryPreserve=yes
+"""
+
+
 def unit(service: ServicePlan) -> str:
     """The unit's text."""
     arguments = ("run", "--config", str(service.folder / "hedgerow.toml"))
@@ -102,7 +110,7 @@ RestartSec=2
 RestartPreventExitStatus={exit_codes.WRONG_USE}
 WatchdogSec=30
 User={_escaped(service.user)}
-{_state(service)}{confinement}\
+{_state(service)}{_IN_MEMORY}{confinement}\
 # For a device of a sensor: PrivateDevices=no, DeviceAllow=/dev/i2c-1 rw
 PrivateDevices=yes
 {_home(service)}

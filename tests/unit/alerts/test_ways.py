@@ -318,9 +318,18 @@ def test_syslog_gets_one_line_for_each(tmp_path: Path) -> None:
 class Mailbox:
     """Keeps the mails that it gets."""
 
-    def __init__(self, refuses: str = "") -> None:
+    def __init__(self, refuses: str = "", whom: dict[str, str] | None = None) -> None:
         self.refuses = refuses
+        self.whom = whom or {}
         self.mails: list[tuple[list[str], bytes, bool]] = []
+
+    async def handle_RCPT(  # noqa: N802
+        self, _server: Any, _session: Any, envelope: Any, address: str, _options: Any
+    ) -> str:
+        if (answer := self.whom.get(address)) is not None:
+            return answer
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
 
     async def handle_DATA(self, _server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
         if self.refuses:
@@ -410,6 +419,26 @@ def test_over_starttls_with_a_log_in_a_mail_goes_secured_and_a_wrong_password_do
     assert [is_secured for *_, is_secured in box.mails] == [True]
 
 
+def test_over_tls_from_the_beginning_a_mail_goes_to_the_server_of_that_name_alone(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    issued = authority.issue("mail", is_server=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(issued.certificate, issued.key)
+    trust = ssl.create_default_context(cafile=str(authority.file))
+    box = Mailbox()
+    server = Controller(box, hostname="127.0.0.1", port=_free_port(), ssl_context=tls)
+    server.start()
+    try:
+        mail(server.port, tls=trust, exchange_s=10).take([RAISED])
+        with pytest.raises(OSError, match="certificate verify failed"):
+            mail(server.port, tls=ssl.create_default_context(), exchange_s=10).take([RAISED])
+    finally:
+        server.stop()
+    assert len(box.mails) == 1
+
+
 def test_a_mail_server_that_refuses_or_is_silent_takes_nothing() -> None:
     with mailing(Mailbox("452 full")) as port, pytest.raises(OSError, match="452"):
         mail(port).take([RAISED])
@@ -431,6 +460,48 @@ def test_a_mail_server_that_refuses_or_is_silent_takes_nothing() -> None:
             mail(listener.getsockname()[1]).take([RAISED])
         assert time.monotonic() - begun_s < PATIENCE_S / 2
         listener.close()
+
+
+def test_who_has_had_a_mail_gets_no_copy_while_another_address_is_tried_again() -> None:
+    box = Mailbox(whom={"eve@example.org": "451 later"})
+    with mailing(box) as port:
+        way = mail(port)
+        for _ in range(3):
+            with pytest.raises(OSError, match=r"eve@example.org \(451\)") as failed:
+                way.take([RAISED])
+            assert not isinstance(failed.value, RecordsRefusedError)
+        assert [to for to, *_ in box.mails] == [["ops@example.org"]]
+        box.whom = {}
+        way.take([RAISED])
+        way.take([RAISED])  # a copy, as after a kill
+    both = ["ops@example.org", "eve@example.org"]
+    assert [to for to, *_ in box.mails] == [["ops@example.org"], ["eve@example.org"], both]
+
+
+def test_a_wrong_address_keeps_nobody_else_waiting_and_is_told() -> None:
+    box = Mailbox(whom={"eve@example.org": "550 nobody"})
+    with mailing(box) as port:
+        way = mail(port)
+        with pytest.raises(RecordsRefusedError, match=r"eve@example.org \(550\) for good"):
+            way.take([RAISED])
+        box.whom["ops@example.org"] = "550 nobody"
+        with pytest.raises(OSError, match="550") as failed:
+            way.take([CLEARED])
+    assert not isinstance(failed.value, RecordsRefusedError), "somebody may mend the server"
+    assert [to for to, *_ in box.mails] == [["ops@example.org"]]
+
+
+def test_a_mail_server_that_never_ends_its_greeting_is_left() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            connection, _ = listener.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(b"220-and more\r\n" * 50_000)
+
+        threading.Thread(target=greet, daemon=True).start()
+        with pytest.raises(OSError, match="more than any mail server"):
+            mail(listener.getsockname()[1]).take([RAISED])
 
 
 def test_the_ways_are_loaded_only_where_they_are_used() -> None:

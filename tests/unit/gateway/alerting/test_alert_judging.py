@@ -103,6 +103,30 @@ def test_between_two_thresholds_an_alert_neither_begins_nor_ends(
     assert [one[0] for one in judged.unsure] == [rule]
 
 
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {"free_bytes": 2_500_000_000},
+        {"temperature_cel": 74.0},
+        {"limits": {"sessions": (700, 1000)}},
+        {"failed_logins": 9},
+        {"elections": 1},
+        {"dialled": [lost("10.0.0.2:8883", "gw-b") | {"linked": True}]},
+        {"dialled": [lost("10.0.0.2:8883", "gw-b") | {"fails_since_s": None}]},
+    ],
+)
+def test_what_is_not_near_a_threshold_is_well(seen: dict[str, Any]) -> None:
+    judged = look(**seen)
+    assert judged.wrong == []
+    assert not judged.unsure
+
+
+def test_a_neighbour_that_will_not_come_back_raises_nothing() -> None:
+    judged = look(dialled=[lost("10.0.0.2:8883", "gw-b")], forgotten={"gw-b"})
+    assert judged.wrong == []
+    assert judged.unsure == {(rules.NEIGHBOUR_AWAY, "gw-b", "10.0.0.2:8883")}
+
+
 def test_what_could_not_be_looked_at_is_judged_by_no_rule() -> None:
     unseen = dict.fromkeys(
         (

@@ -18,13 +18,15 @@ from machine_files import machine_with_a_card
 from ports import free_port
 
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
+from alerts.state import AlertState
 from alerts.ways.mail import MailServer, MailWay
 from gateway.alerting.judging import SeenByGateway
 from gateway.alerting.plan import AlertPlan
 from gateway.alerting.rules import RULES
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.process.running.alert_sources import MachineEyes, MachineLook
-from gateway.process.running.alert_watch import STATE_FILE, AlertWatch
+from gateway.process.running.alert_watch import AlertWatch
+from gateway.process.running.kept_alerts import STATE_FILE, KeptAlerts, runtime_folder
 from tree_handler.members.place import Place
 
 LIMIT_S = 60
@@ -72,6 +74,14 @@ SOON = {
 }
 
 
+ENDS_SOON = AlertPlan(
+    terms={"disk-read-only": replace(RULES["disk-read-only"], clears_after_s=0)},
+    ways=("mail",),
+    look_s=0.05,
+    gather_s=0,
+)
+
+
 class Sources:
     """The sources of a gateway's alerts, with the faults that a test sets."""
 
@@ -111,6 +121,7 @@ class Bed:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.stand_in: Path | None = None
         self.sources = Sources()
         self.watches: list[AlertWatch] = []
 
@@ -121,7 +132,8 @@ class Bed:
         **ways: WayOut,
     ) -> AlertWatch:
         plan = plan or AlertPlan(ways=tuple(ways), look_s=0.05, gather_s=0)
-        watch = AlertWatch(plan, self.sources, look, ways, None, self.folder)  # type: ignore[arg-type]
+        kept = KeptAlerts(self.folder, self.stand_in)
+        watch = AlertWatch(plan, self.sources, look, ways, None, kept)  # type: ignore[arg-type]
         self.watches.append(watch)
         watch.start()
         return watch
@@ -227,6 +239,49 @@ async def test_a_disk_that_takes_nothing_keeps_no_alert_from_leaving(
     bed.folder.mkdir()
     await until(lambda: "alerts kept" not in bed.sources.watched.failing)
     assert (bed.folder / STATE_FILE).exists()
+
+
+async def test_the_end_is_told_once_by_who_starts_on_the_disk_that_was_mended(
+    bed: Bed, tmp_path: Path
+) -> None:
+    way = Way()
+    bed.folder, bed.stand_in = tmp_path / "disk", tmp_path / "memory"
+    bed.stand_in.mkdir()
+    first = bed.watch(mail=way, plan=ENDS_SOON)
+    bed.sources.wrong = {"is_read_only": True}
+    await until(lambda: way.changes == ["raised"])
+    await until(lambda: first.summary()["ways"]["mail"]["waiting"] == 0)
+    await first.stop()
+    bed.folder.mkdir()  # a disk that knows nothing of it
+    bed.sources.wrong = {}
+    bed.watch(mail=way, plan=ENDS_SOON)
+    await until(lambda: way.changes == ["raised", "cleared"])
+    await until(lambda: not (tmp_path / "memory" / STATE_FILE).exists())
+    seen = len(bed.sources.looks)
+    await until(lambda: len(bed.sources.looks) > seen + 3)
+    assert [one.change for one in way.taken if one.rule == "disk-read-only"] == [
+        "raised",
+        "cleared",
+    ]
+
+
+async def test_what_the_disk_has_is_not_undone_by_an_older_stand_in(tmp_path: Path) -> None:
+    disk, memory = tmp_path / "disk", tmp_path / "memory"
+    for folder in (disk, memory):
+        folder.mkdir()
+    kept, state = KeptAlerts(disk, memory), AlertState(left_out=1)
+    kept.write_stand_in(kept.encode(state))
+    state.left_out = 2
+    kept.write(kept.encode(state))  # killed before the stand-in is dropped
+    assert KeptAlerts(disk, memory).read().left_out == 2
+    assert KeptAlerts(tmp_path / "another", memory).read().left_out == 1
+    (memory / STATE_FILE).write_bytes(b"\0" * 100)
+    assert KeptAlerts(disk, memory).read().left_out == 2
+
+
+def test_the_folder_in_memory_is_the_one_that_the_service_was_given() -> None:
+    assert runtime_folder({}) is None
+    assert runtime_folder({"RUNTIME_DIRECTORY": "/run/hedgerow:/run/more"}) == Path("/run/hedgerow")
 
 
 async def test_a_state_that_is_damaged_is_set_aside_and_one_that_cant_be_read_is_not_replaced(
