@@ -12,7 +12,7 @@ from argon2 import PasswordHasher
 from gateway.base import replaced_file
 from gateway.base.lone_change import alone
 from gateway.broker.access.passwords import Passwords, UserCheck
-from gateway.trust.policy.faults import read_access_file
+from gateway.trust.policy.faults import access_text, read_access_bytes
 
 PASSWORD_BYTES_MAX = 65_535
 """No CONNECT can carry more (section 1.5.6)."""
@@ -107,17 +107,21 @@ def change(
     Raises:
         AccessFileError: the file can't be read, or one of its lines is wrong.
         BlockingIOError: another program changes the file, and this one does not wait.
+        OvertakenError: somebody has changed the file by another way meanwhile; that stands.
         OSError: it can't be written; or it is, and the disk may lose that.
 
     """
     with alone(path, is_patient=is_patient):
         path = path.resolve()
-        text = read_access_file(path) if path.exists() else ""
+        held = read_access_bytes(path) if path.exists() else b""
+        text = access_text(held, path)
         before = Passwords.parse(text, str(path))
         check(before)
         if user not in before and new is None:
             return before, before
         text = replaced(text, user, new)
         after = Passwords.parse(text, str(path))
-        replaced_file.replace(path, text.encode(), is_durable=True, keeps_owner=True, mode=0o600)
+        replaced_file.replace(
+            path, text.encode(), is_durable=True, keeps_owner=True, mode=0o600, instead_of=held
+        )
     return before, after
