@@ -14,7 +14,7 @@ from aiocoap import Message, error, resource
 
 from gateway.coap.operations.status import JSON
 from gateway.coap.sensors.answers import ServedSensor
-from gateway.coap.sensors.roll import SensorRoll, listed, posted
+from gateway.coap.sensors.roll import MayWrite, SensorRoll, anybody, listed, posted
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading, full_name
 from gateway.sensors.sampler import Sampler
@@ -40,6 +40,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         sampler: reads the sensors.
         base_name: SenML base name of all.
         may_read: who may read which of them alone, and so in a pack.
+        may_write: says again who may change which there are.
 
     """
 
@@ -52,8 +53,10 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         sampler: Sampler,
         base_name: str,
         may_read: MayRead = lambda _remote, _name: True,
+        may_write: MayWrite = anybody,
     ) -> None:
         super().__init__()
+        self._may_write = may_write
         self._may_read = may_read
         self._served = served
         self._sampler = sampler
@@ -70,7 +73,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         """Have one more sensor, or one by another table."""
         if self.roll is None:
             raise error.UnallowedMethod("sensors can't be added here")
-        return await posted(self.roll, request)
+        return await posted(self.roll, request, self._may_write)
 
     async def render_fetch(self, request: Message) -> Message:
         """Those that are named; 4.04 if one of them is not here, 4.03 if it may not be read."""
