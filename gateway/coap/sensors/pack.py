@@ -101,7 +101,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
             some = asked[first : first + AT_ONCE]
             for name, reading in zip(some, await self._readings(some), strict=True):
                 records += () if reading is None else in_senml(name, reading)
-        payload = senml.encode(self._base_name, records, form)
+        payload = await senml.encoded_in_turns(self._base_name, records, form)
         return Message(payload=payload, content_format=form)
 
     async def _readings(self, names: Sequence[str]) -> list[Reading | None]:
