@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +34,22 @@ def check_name(user: str) -> None:
     """
     if not user or user != user.strip() or ":" in user or user[0] == "#" or not user.isprintable():
         raise PasswordLineError(f"{user!r} can be no user name")
+
+
+def check_new_name(user: str) -> None:
+    """Refuse what `check_name` refuses, and a name with another form that looks the same.
+
+    Two users whose names a person can't tell apart are how one gets the rights of the other. What
+    is not printable (of no width, controls of direction, other spaces) is refused with the rest.
+
+    Raises:
+        PasswordLineError: it is refused.
+
+    """
+    check_name(user)
+    if unicodedata.normalize("NFKC", user) != user:
+        why = "has characters that look like others: compose it (NFKC of Unicode)"
+        raise PasswordLineError(f"{user!a} {why}")
 
 
 def line(user: str, password: bytes) -> str:
@@ -105,6 +122,7 @@ def change(
         Who had a password, and who has one now.
 
     Raises:
+        PasswordLineError: a new user's name has another form that looks the same.
         AccessFileError: the file can't be read, or one of its lines is wrong.
         BlockingIOError: another program changes the file, and this one does not wait.
         OvertakenError: somebody has changed the file by another way meanwhile; that stands.
@@ -117,8 +135,10 @@ def change(
         text = access_text(held, path)
         before = Passwords.parse(text, str(path))
         check(before)
-        if user not in before and new is None:
-            return before, before
+        if user not in before:
+            if new is None:
+                return before, before
+            check_new_name(user)
         text = replaced(text, user, new)
         after = Passwords.parse(text, str(path))
         replaced_file.replace(

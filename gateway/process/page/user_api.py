@@ -115,7 +115,7 @@ class UserApi:
         user = asked.body["user"]
         self._administration.check(asked.visitor, WHAT)
         try:
-            password_lines.check_name(user)
+            password_lines.check_new_name(user)
         except PasswordLineError as error:
             raise ApiError(HTTPStatus.BAD_REQUEST, f"user: {error}") from error
 
