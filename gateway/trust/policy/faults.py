@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from dtls.byte_order_mark import why_utf_16
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """The stand-in for a byte that is not UTF-8."""
 
@@ -79,7 +77,8 @@ def access_text(data: bytes, path: Path) -> str:
         AccessFileError: it is not UTF-8.
 
     """
-    if why := why_utf_16(data):
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        why = "begins with a byte order mark of UTF-16: save it as UTF-8"
         raise AccessFileError(str(path), 1, why)
     text = data.removeprefix(codecs.BOM_UTF8).decode(errors="surrogateescape")
     hold(
