@@ -10,7 +10,7 @@ as they came within one number (RFC 7252, section 3.1).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from light_dataclasses import dataclass
 
@@ -64,10 +64,12 @@ class CoapRequest:
             protection against replay.
         route: who is to answer, and how far it may be: Uri-Host, Uri-Port, Hop-Limit, Proxy-Uri
             and Proxy-Scheme.
+        is_still_in: returns whether who asks is still there, with the roles that it had; None where
+            the policy alone tells. What had to wait asks before it changes anything.
 
     """
 
-    __slots__ = ("code", "is_fresh", "observe", "options", "payload", "route")
+    __slots__ = ("code", "is_fresh", "is_still_in", "observe", "options", "payload", "route")
 
     def __init__(
         self,
@@ -77,8 +79,10 @@ class CoapRequest:
         observe: bool = False,
         is_fresh: bool = False,
         route: tuple[Option, ...] = (),
+        is_still_in: Callable[[], bool] | None = None,
     ) -> None:
         self.code = code
+        self.is_still_in = is_still_in
         self.options = options
         self.payload = payload
         self.observe = observe

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dtls import private_file
+from dtls.byte_order_mark import why_utf_16
 from dtls.errors import KeystoreError
 
 KEY_BYTES_MIN = 16
@@ -129,9 +130,13 @@ def load(path: Path) -> Keystore:
 
     """
     try:
-        text = private_file.read(path).decode()
+        data = private_file.read(path)
     except OSError as error:
         raise KeystoreError(str(path), None, error.strerror or str(error)) from error
+    if why := why_utf_16(data):
+        raise KeystoreError(str(path), None, why)
+    try:
+        text = data.decode("utf-8-sig")  # an editor may put a mark before it
     except UnicodeDecodeError:
         raise KeystoreError(str(path), None, "not a text file") from None
     return parse(text, str(path))

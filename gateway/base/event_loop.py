@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import logging
 import os
 import socket
 from collections.abc import Callable, Coroutine
@@ -16,6 +17,11 @@ from typing import Any, TypeVar
 CHOICE_VARIABLE = "HEDGEROW_EVENT_LOOP"
 """The environment variable that asks for one: ``asyncio`` or ``uvloop``."""
 
+PATIENCE_S = 5.0
+"""A task that is cancelled at the end has so long to end."""
+
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 
@@ -23,8 +29,15 @@ class EventLoopError(RuntimeError):
     """The loop that was asked for is not there; the message names it."""
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
+def run(main: Coroutine[Any, Any, T], patience_s: float = PATIENCE_S) -> T:
     """Run a coroutine to its end, as `asyncio.run` does.
+
+    `asyncio.run` waits for ever for a task that swallows its cancellation, as a driver of a sensor
+    may that an operator wrote. Here such a task is named and left.
+
+    Args:
+        main: what is run.
+        patience_s: how long the tasks that are left over at its end have to end, in seconds.
 
     Raises:
         EventLoopError: the environment asks for a loop that is unknown or not installed.
@@ -36,7 +49,22 @@ def run(main: Coroutine[Any, Any, T]) -> T:
         main.close()
         raise
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(main)
+        try:
+            return runner.run(main)
+        finally:
+            runner.run(_end_others(patience_s))
+
+
+async def _end_others(patience_s: float) -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if not others:
+        return
+    for task in (await asyncio.wait(others, timeout=patience_s))[1]:
+        _log.warning("task %s does not end when it is told to, and is left", task.get_name())
+        # The loop's own end would wait for it again ("Extending asyncio", task lifetime support).
+        asyncio._unregister_task(task)
 
 
 def loop_factory(choice: str = "") -> Callable[[], asyncio.AbstractEventLoop] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import threading
@@ -13,6 +14,19 @@ _UNFINISHED = re.compile(r".+\.(\d{1,10})\.new", re.DOTALL)
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+class OvertakenError(OSError):
+    """Another program has written the file since it was read: what that one wrote stays.
+
+    Args:
+        path: the file.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        why = "another program has changed it meanwhile: look at it again, and repeat this"
+        super().__init__(errno.EBUSY, why, str(path))
+
+
 def replace(
     path: Path,
     data: bytes,
@@ -21,6 +35,7 @@ def replace(
     keeps_owner: bool = False,
     mode: int = 0o666,
     note: Callable[[int], None] | None = None,
+    instead_of: bytes | None = None,
 ) -> None:
     """Write a small file so that it is there as a whole at every moment.
 
@@ -34,8 +49,11 @@ def replace(
         keeps_owner: a file that is there keeps its mode and, where that is allowed, its owner.
         mode: permission bits of a new file, less the process's umask.
         note: called with the descriptor of the file when all is written and nobody sees it yet.
+        instead_of: what the file held when its change was made, empty if it was not there; None
+            where that does not matter. It is compared right before the new file takes its place.
 
     Raises:
+        OvertakenError: it holds something else than ``instead_of``; that stands.
         OSError: it can't be written; it names the file. The old one stands, or the new one does
             and the disk may lose that: who must know which looks.
 
@@ -53,13 +71,24 @@ def replace(
                 note(descriptor)
             if is_durable:
                 os.fsync(descriptor)
+        if instead_of is not None and _held(path) != instead_of:
+            raise OvertakenError(path)
         fresh.rename(path)
         if is_durable:
             sync_folder(path.parent)
     except OSError as error:
         with contextlib.suppress(OSError):
             fresh.unlink(missing_ok=True)
+        if isinstance(error, OvertakenError):
+            raise
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _held(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def _make_alike(descriptor: int, old: os.stat_result) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dtls import private_file
+from dtls.byte_order_mark import first_line, why_utf_16
 
 CA_PASSWORD = "hedgerow-ca-password"  # noqa: S105  # a credential's name
 KEYSTORE_PASSWORD = "hedgerow-keystore-password"  # noqa: S105
@@ -56,9 +57,12 @@ def password(
         if file is None:
             return None
     try:
-        line = private_file.read(file).partition(b"\n")[0].removesuffix(b"\r")
+        data = private_file.read(file)
     except OSError as error:
         raise CredentialError(f"{file}: {error.strerror or error}") from error
+    if why := why_utf_16(data):
+        raise CredentialError(f"{file}: {why}")
+    line = first_line(data)
     if not line:
         raise CredentialError(f"{file}: no password in its first line")
     return line

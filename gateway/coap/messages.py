@@ -76,6 +76,8 @@ def incoming(request: CoapRequest, remote: Any) -> Any:
         message.opt.observe = 0
     message.direction = Direction.INCOMING
     message.remote = remote
+    if request.is_still_in is not None:  # then the remote is made for this request alone
+        remote.is_still_in = request.is_still_in
     return message
 
 

@@ -130,7 +130,9 @@ class GatewaySite:
         self._lookups = DirectoryAnswers(self.directory.service, self.directory.now, turns)
         self.registry = self.directory.registry
         self.access = owner.access
-        self._sensors = SensorResources(self.site, sampler, gateway_id, owner.place, self._may_read)
+        self._sensors = SensorResources(
+            self.site, sampler, gateway_id, owner.place, self._may_read, self._may_write
+        )
         self._interfaces = ResourceDirectory(
             self.directory.service, self._owner, clock=self.directory.now
         )
@@ -315,6 +317,9 @@ class GatewaySite:
     def _may_read(self, peer: Any, sensor: str) -> bool:
         path = (SENSORS_PATH, *sensor.split("/"))
         return self.access.may(self.access.principal_of(peer), "GET", path).is_allowed
+
+    def _may_write(self, peer: Any, method: str, path: Sequence[str]) -> bool:
+        return self.access.may(self.access.principal_of(peer), method, path).is_allowed
 
     def _tells_all_of(self, path: tuple[str, ...]) -> Callable[[Any], bool]:
         def tells_all(peer: Any) -> bool:

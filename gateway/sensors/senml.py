@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final
 
+from gateway.base.in_turns import in_turns
 from gateway.sensors.values import (
     MAX_VALUE_BYTES,
     NUMBER,
@@ -43,6 +44,11 @@ ABSOLUTE_FROM_S: Final = 1 << 28
 """Times from here on are seconds since 1970, those below are relative to now (section 4.5.3)."""
 
 _VERSION: Final = 10
+_CBOR_ARRAY: Final = 0x80
+_CBOR_COUNT_IN_HEAD: Final = 24
+"""Fewer items are counted in the first byte (RFC 8949, section 3)."""
+RECORDS_PER_TURN: Final = 20
+"""Then others have a turn; of so few an array in CBOR has a head of one byte."""
 _LABELS: Final[Mapping[str, int]] = {
     "bver": -1,
     "bn": -2,
@@ -103,13 +109,13 @@ def encode(
     """Write readings of sensors that have a base name in common (RFC 8428, section 4.1.1).
 
     Args:
-        base_name: what makes their names unique, with its separator at the end.
+        base_name: what makes their names unique, with its separator at the end; none if empty.
         records: with names behind it and finite numbers.
         content_format: `CONTENT_FORMAT` or `CBOR_FORMAT`.
 
     """
     pack = [_fields(each) for each in records]
-    if pack:
+    if pack and base_name:
         pack[0] = {"bn": base_name, **pack[0]}
     if content_format == CBOR_FORMAT:
         # Loaded only where somebody asks for it.
@@ -120,6 +126,31 @@ def encode(
         if "vd" in one:
             one["vd"] = base64url(one["vd"])
     return json.dumps(pack, separators=(",", ":"), allow_nan=False).encode()
+
+
+async def encoded_in_turns(
+    base_name: str, records: Sequence[SenmlRecord], content_format: int = CONTENT_FORMAT
+) -> bytes:
+    """Write the same bytes as `encode`; others have a turn of the event loop after each slice."""
+    pieces = list[bytes]()
+    async for first in in_turns(range(0, len(records), RECORDS_PER_TURN), 1):
+        some = records[first : first + RECORDS_PER_TURN]
+        pieces.append(encode("" if first else base_name, some, content_format))
+    if len(pieces) <= 1:
+        return pieces[0] if pieces else encode(base_name, (), content_format)
+    if content_format == CBOR_FORMAT:
+        return _cbor_array_head(len(records)) + b"".join(piece[1:] for piece in pieces)
+    return b"[" + b",".join(piece[1:-1] for piece in pieces) + b"]"
+
+
+def _cbor_array_head(count: int) -> bytes:
+    """Return the head of an array of so many items (RFC 8949, section 3)."""
+    if count < _CBOR_COUNT_IN_HEAD:
+        return bytes((_CBOR_ARRAY | count,))
+    size = 1 if count < 1 << 8 else 2 if count < 1 << 16 else 4
+    return bytes((_CBOR_ARRAY | _CBOR_COUNT_IN_HEAD + size.bit_length() - 1,)) + count.to_bytes(
+        size, "big"
+    )
 
 
 def _fields(record: SenmlRecord) -> dict[str, Any]:

@@ -102,7 +102,7 @@ def encode_property(name: bytes, value: bytes) -> bytes:
 
 def _sensor(data: bytes) -> object:
     class Roll:
-        async def add(self, table: Mapping[str, Any]) -> list[str]:
+        async def add(self, table: Mapping[str, Any], _check: object) -> list[str]:
             return [each.sensor.name for each in Workshop().build([table], is_afar=True)]
 
     adding = posted(cast("SensorRoll", Roll()), Message(payload=data))

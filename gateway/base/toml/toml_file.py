@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from dtls.byte_order_mark import why_marked
 from gateway.base import systemd_credentials
 from gateway.base.near_words import near
 from light_dataclasses import dataclass
@@ -193,6 +194,8 @@ def _text(path: Path) -> str:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(str(path), error.strerror or "can't be read") from error
+    if why := why_marked(data):
+        raise ConfigError(f"{path}:1", why)
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import unicodedata
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,7 @@ from argon2 import PasswordHasher
 from gateway.base import replaced_file
 from gateway.base.lone_change import alone
 from gateway.broker.access.passwords import Passwords, UserCheck
-from gateway.trust.policy.faults import read_access_file
+from gateway.trust.policy.faults import access_text, read_access_bytes
 
 PASSWORD_BYTES_MAX = 65_535
 """No CONNECT can carry more (section 1.5.6)."""
@@ -33,6 +34,22 @@ def check_name(user: str) -> None:
     """
     if not user or user != user.strip() or ":" in user or user[0] == "#" or not user.isprintable():
         raise PasswordLineError(f"{user!r} can be no user name")
+
+
+def check_new_name(user: str) -> None:
+    """Refuse what `check_name` refuses, and a name with another form that looks the same.
+
+    Two users whose names a person can't tell apart are how one gets the rights of the other. What
+    is not printable (of no width, controls of direction, other spaces) is refused with the rest.
+
+    Raises:
+        PasswordLineError: it is refused.
+
+    """
+    check_name(user)
+    if unicodedata.normalize("NFKC", user) != user:
+        why = "has characters that look like others: compose it (NFKC of Unicode)"
+        raise PasswordLineError(f"{user!a} {why}")
 
 
 def line(user: str, password: bytes) -> str:
@@ -105,19 +122,26 @@ def change(
         Who had a password, and who has one now.
 
     Raises:
+        PasswordLineError: a new user's name has another form that looks the same.
         AccessFileError: the file can't be read, or one of its lines is wrong.
         BlockingIOError: another program changes the file, and this one does not wait.
+        OvertakenError: somebody has changed the file by another way meanwhile; that stands.
         OSError: it can't be written; or it is, and the disk may lose that.
 
     """
     with alone(path, is_patient=is_patient):
         path = path.resolve()
-        text = read_access_file(path) if path.exists() else ""
+        held = read_access_bytes(path) if path.exists() else b""
+        text = access_text(held, path)
         before = Passwords.parse(text, str(path))
         check(before)
-        if user not in before and new is None:
-            return before, before
+        if user not in before:
+            if new is None:
+                return before, before
+            check_new_name(user)
         text = replaced(text, user, new)
         after = Passwords.parse(text, str(path))
-        replaced_file.replace(path, text.encode(), is_durable=True, keeps_owner=True, mode=0o600)
+        replaced_file.replace(
+            path, text.encode(), is_durable=True, keeps_owner=True, mode=0o600, instead_of=held
+        )
     return before, after

@@ -36,9 +36,11 @@ class RemotePeer(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap i
 
     Attributes:
         principal: as given.
+        is_still_in: see `coap_engine.message.CoapRequest`.
 
     """
 
+    is_still_in: Callable[[], bool] | None = None
     scheme = "coap"
     is_multicast = False
     is_multicast_locally = False

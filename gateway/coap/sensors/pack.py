@@ -12,9 +12,10 @@ from typing import Any
 
 from aiocoap import Message, error, resource
 
+from gateway.base.in_turns import in_turns
 from gateway.coap.operations.status import JSON
 from gateway.coap.sensors.answers import ServedSensor
-from gateway.coap.sensors.roll import SensorRoll, listed, posted
+from gateway.coap.sensors.roll import MayWrite, SensorRoll, anybody, listed, posted
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading, full_name
 from gateway.sensors.sampler import Sampler
@@ -45,6 +46,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         sampler: reads the sensors.
         base_name: SenML base name of all.
         may_read: who may read which of them alone, and so in a pack.
+        may_write: says again who may change which there are.
         wait_s: how long a pack waits for sensors that hang, in seconds.
 
     """
@@ -58,9 +60,11 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         sampler: Sampler,
         base_name: str,
         may_read: MayRead = lambda _remote, _name: True,
+        may_write: MayWrite = anybody,
         wait_s: float = WAIT_S,
     ) -> None:
         super().__init__()
+        self._may_write = may_write
         self._wait_s = wait_s
         self._may_read = may_read
         self._served = served
@@ -78,7 +82,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         """Have one more sensor, or one by another table."""
         if self.roll is None:
             raise error.UnallowedMethod("sensors can't be added here")
-        return await posted(self.roll, request)
+        return await posted(self.roll, request, self._may_write)
 
     async def render_fetch(self, request: Message) -> Message:
         """Those that are named; 4.04 if one of them is not here, 4.03 if it may not be read."""
@@ -103,10 +107,10 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         records = list[senml.SenmlRecord]()
         asked = tuple(names)
         readings = await self._readings(asked)
-        for name in asked:
+        async for name in in_turns(asked, AT_ONCE):
             reading = readings.get(name)
             records += () if reading is None else in_senml(name, reading)
-        payload = senml.encode(self._base_name, records, form)
+        payload = await senml.encoded_in_turns(self._base_name, records, form)
         return Message(payload=payload, content_format=form)
 
     async def _readings(self, names: Sequence[str]) -> dict[str, Reading]:

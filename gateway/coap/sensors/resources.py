@@ -20,7 +20,7 @@ from gateway.coap.sensors.answers import FORMATS, PATH, SensorAnswers, max_age_s
 from gateway.coap.sensors.device_answers import DeviceAnswers
 from gateway.coap.sensors.link_attributes import CheckedLink, DescribedLinks
 from gateway.coap.sensors.pack import MayRead, SensorPack, in_senml
-from gateway.coap.sensors.roll import SensorRoll, removed
+from gateway.coap.sensors.roll import MayWrite, SensorRoll, anybody, removed
 from gateway.sensors import senml, values
 from gateway.sensors.device_resource import GET, DeviceResource
 from gateway.sensors.reading import Reading
@@ -60,6 +60,7 @@ class SensorResources:
         gateway_id: whose they are.
         place: its domain and group, which each sensor's link names.
         may_read: who may read which of them.
+        may_write: says again who may change which there are.
 
     """
 
@@ -70,7 +71,9 @@ class SensorResources:
         gateway_id: str,
         place: Place,
         may_read: MayRead = lambda _remote, _name: True,
+        may_write: MayWrite = anybody,
     ) -> None:
+        self._may_write = may_write
         self._site = site
         self._sampler = sampler
         self._gateway_id = gateway_id
@@ -82,7 +85,7 @@ class SensorResources:
         """The answers that are at hand of them."""
         self.devices = DeviceAnswers(site, sampler, self._attributes_of)
         """The requests that they handle themselves, and their child resources."""
-        self._pack = SensorPack(self._resources, sampler, f"{gateway_id}/", may_read)
+        self._pack = SensorPack(self._resources, sampler, f"{gateway_id}/", may_read, may_write)
         self._roll: SensorRoll | None = None
         site.add_resource((PATH,), self._pack)
         sampler.listen(self._notify)
@@ -95,7 +98,7 @@ class SensorResources:
         """Serve a sensor, at run time too."""
         kind = ActuatorResource if isinstance(sensor, Actuator) else SensorResource
         served = kind(sensor, self._sampler, f"{self._gateway_id}/", self._attributes)
-        served.roll = self._roll
+        served.roll, served.may_write = self._roll, self._may_write
         self._resources[sensor.name] = served
         if sensor.handler_of(GET) is None:
             self._read[sensor.name] = served
@@ -203,6 +206,8 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
 
     roll: SensorRoll | None = None
     """By which it can be removed."""
+    may_write: MayWrite = staticmethod(anybody)
+    """Says again who may remove it."""
 
     def __init__(
         self,
@@ -243,11 +248,11 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         """Refused: it says what it measures."""
         raise error.UnallowedMethod(f"{self._sensor.name} is a sensor, which can only be read")
 
-    async def render_delete(self, _request: Message) -> Message:
+    async def render_delete(self, request: Message) -> Message:
         """Have it no more."""
         if self.roll is None:
             raise error.UnallowedMethod("sensors can't be removed here")
-        return await removed(self.roll, self._sensor.name)
+        return await removed(self.roll, self._sensor.name, request, self.may_write)
 
     @property
     def sensor(self) -> Sensor:

@@ -25,6 +25,10 @@ from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.stock import SensorConflictError, StockError
 
+CheckAgain = Callable[[], None]
+"""Raises what keeps a change that waited for its turn from being made."""
+MayWrite = Callable[[Any, str, Sequence[str]], bool]
+"""Returns whether who stands behind ``request.remote`` may do something by the policy of now."""
 MAX_TABLE_BYTES = 8192
 _CHANGE = "change="
 
@@ -45,14 +49,16 @@ class SensorRoll(Protocol):
     def is_added(self, name: str) -> bool:
         """Return whether there is a sensor of that name that was added."""
 
-    async def add(self, table: Mapping[str, Any]) -> Sequence[str]:
-        """Have one more."""
+    async def add(self, table: Mapping[str, Any], check: CheckAgain = ...) -> Sequence[str]:
+        """Have one more; ``check`` is called when it has its turn, and before it is kept."""
 
-    async def change_table(self, name: str, changes: Mapping[str, Any]) -> Sequence[str]:
-        """Have one by another table."""
+    async def change_table(
+        self, name: str, changes: Mapping[str, Any], check: CheckAgain = ...
+    ) -> Sequence[str]:
+        """Have one by another table; ``check`` as of `add`."""
 
-    async def remove(self, name: str) -> Sequence[str]:
-        """Have one less."""
+    async def remove(self, name: str, check: CheckAgain = ...) -> Sequence[str]:
+        """Have one less; ``check`` as of `add`."""
 
 
 async def listed(roll: SensorRoll, may_read: Callable[[str], bool]) -> Message:
@@ -67,7 +73,27 @@ async def listed(roll: SensorRoll, may_read: Callable[[str], bool]) -> Message:
     return _json({"sensors": await encoded_rows(rows)}, Code.CONTENT)
 
 
-async def posted(roll: SensorRoll, request: Message) -> Message:
+def anybody(_remote: Any, _method: str, _path: Sequence[str]) -> bool:
+    """Let everybody write: who serves resources without a policy."""
+    return True
+
+
+def _checked_again(
+    remote: Any, may_write: MayWrite, method: str, path: Sequence[str]
+) -> CheckAgain:
+    """Return what asks again whether a change may be made: a driver may take seconds before it."""
+    is_still_in: Callable[[], bool] | None = getattr(remote, "is_still_in", None)
+
+    def check() -> None:
+        if is_still_in is not None and not is_still_in():
+            raise error.Forbidden("who asked for this is logged out, or has other roles")
+        if not may_write(remote, method, path):
+            raise error.Forbidden("the policy does not allow this any more")
+
+    return check
+
+
+async def posted(roll: SensorRoll, request: Message, may_write: MayWrite = anybody) -> Message:
     """Add the sensor of a request's body: 2.01 with the names that it made.
 
     Location-Path leads to the first of them (RFC 7252, section 5.8.2). With the query ``change``
@@ -79,8 +105,12 @@ async def posted(roll: SensorRoll, request: Message) -> Message:
 
     """
     table, name = _table(request), _to_change(request)
+    check = _checked_again(request.remote, may_write, "POST", (PATH,))
     try:
-        names = await (roll.add(table) if name is None else roll.change_table(name, table))
+        if name is None:
+            names = await roll.add(table, check)
+        else:
+            names = await roll.change_table(name, table, check)
     except KeyError as missing:
         raise error.NotFound(f"no sensor {name!r}") from missing
     except SensorConflictError as conflict:
@@ -122,7 +152,9 @@ def _to_change(request: Message) -> str | None:
             raise error.BadOption(f"only {_CHANGE}NAME, once")
 
 
-async def removed(roll: SensorRoll, name: str) -> Message:
+async def removed(
+    roll: SensorRoll, name: str, request: Message, may_write: MayWrite = anybody
+) -> Message:
     """Remove a sensor: 2.02 with the names of all that went with it.
 
     Raises:
@@ -130,7 +162,8 @@ async def removed(roll: SensorRoll, name: str) -> Message:
 
     """
     try:
-        names = await roll.remove(name)
+        path = (PATH, *name.split("/"))
+        names = await roll.remove(name, _checked_again(request.remote, may_write, "DELETE", path))
     except KeyError as missing:
         raise error.NotFound(f"no sensor {name!r}") from missing
     except StockError as failed:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from gateway.base.replaced_file import OvertakenError
 from gateway.base.toml import edited, toml_file
 from gateway.process.config_trials import WITHIN_S, changing
 from gateway.process.config_trials import trial as trials
@@ -136,12 +137,15 @@ def written(
         planned = PlannedChange(difference, restarting, trial, running)
         if wanted.is_rehearsal:
             return planned
-        if trial is None:  # what is there is wrong: nobody could go back to it
-            files.write_before(now)
-            files.write(after)
-        else:
-            for _ in changing.begin(files, trial, back, after):
-                pass
+        try:
+            if trial is None:  # what is there is wrong: nobody could go back to it
+                files.write_before(now)
+                files.write(after, now)
+            else:
+                for _ in changing.begin(files, trial, back, after, now):
+                    pass
+        except OvertakenError as error:
+            raise changing.overtaken(files) from error
         return planned
 
 

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+from gateway.base.replaced_file import OvertakenError
 from gateway.process.config_trials import trial as trials
 from gateway.process.config_trials.trial import ConfigTrial, TrialNote
 from gateway.process.config_trials.trial_files import TrialFiles
@@ -24,7 +25,13 @@ class ChangedMeanwhileError(ValueError):
     """
 
 
-def begin(files: TrialFiles, trial: ConfigTrial, way_back: bytes, after: bytes) -> Iterator[str]:
+def begin(
+    files: TrialFiles,
+    trial: ConfigTrial,
+    way_back: bytes,
+    after: bytes,
+    instead_of: bytes | None = None,
+) -> Iterator[str]:
     """Write another configuration on trial, step by step; whoever does it holds the lock.
 
     Args:
@@ -32,11 +39,13 @@ def begin(files: TrialFiles, trial: ConfigTrial, way_back: bytes, after: bytes) 
         trial: the trial.
         way_back: by which the gateway comes up.
         after: what the configuration is to hold.
+        instead_of: see `TrialFiles.write`.
 
     Yields:
         What is on the disk, after each step.
 
     Raises:
+        OvertakenError: somebody has edited the configuration meanwhile: it holds, on no trial.
         OSError: a file can't be written; what holds has not changed.
 
     """
@@ -44,7 +53,11 @@ def begin(files: TrialFiles, trial: ConfigTrial, way_back: bytes, after: bytes) 
     yield "before"
     files.write_trial(trial)
     yield "trial"
-    files.write(after)
+    try:
+        files.write(after, instead_of)
+    except OvertakenError:
+        files.end_trial()
+        raise
     yield "after"
 
 
@@ -97,11 +110,14 @@ def expect(files: TrialFiles, digest: str) -> None:
         OSError: it can't be read.
 
     """
-    found = trials.digest(files.file.read_bytes())
-    if found != digest:
-        raise ChangedMeanwhileError(
-            f"{files.file}: somebody has changed it meanwhile: look at it again, and repeat this"
-        )
+    if trials.digest(files.file.read_bytes()) != digest:
+        raise overtaken(files)
+
+
+def overtaken(files: TrialFiles) -> ChangedMeanwhileError:
+    """Return the error of who finds the configuration to be another one than it was."""
+    why = "somebody has changed it meanwhile: look at it again, and repeat this"
+    return ChangedMeanwhileError(f"{files.file}: {why}")
 
 
 def settle(files: TrialFiles, *, is_running: bool) -> TrialNote | None:

@@ -100,9 +100,21 @@ class TrialFiles:
         """Have a trial."""
         self._write(self._trial, trials.encode(trial))
 
-    def write(self, data: bytes) -> None:
-        """Have another configuration."""
-        replaced_file.replace(self.file.resolve(), data, is_durable=True, keeps_owner=True)
+    def write(self, data: bytes, instead_of: bytes | None = None) -> None:
+        """Have another configuration.
+
+        Args:
+            data: all of it.
+            instead_of: what the file has to hold until then; None if that does not matter.
+
+        Raises:
+            OvertakenError: it holds something else, which stands.
+            OSError: it can't be written.
+
+        """
+        replaced_file.replace(
+            self.file.resolve(), data, is_durable=True, keeps_owner=True, instead_of=instead_of
+        )
 
     def end_trial(self) -> None:
         """Have no trial."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
+from gateway.process.page.api_request import ApiRequest
 from gateway.trust.policy.action import CONFIGURE, CONSOLE, RIGHTS, Action
 from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.policy import Policy
@@ -55,6 +56,16 @@ class Administration:
         if not self.may(visitor, what):
             why = f"this needs the right configure, and console /page/{what}"
             raise ApiError(HTTPStatus.FORBIDDEN, f"{visitor}: {why}")
+
+    def check_again(self, asked: ApiRequest, what: str) -> None:
+        """Check the same of a request that had to wait for its turn.
+
+        Raises:
+            ApiError: the visitor is logged out, has other roles, or may not any more.
+
+        """
+        asked.check_still_in()
+        self.check(asked.visitor, what)
 
 
 class GivenRoles:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from gateway.trust.policy.principal import Principal
+from gateway.web.api_error import ApiError
 from light_dataclasses import dataclass
 
 DONE: Final[Mapping[str, Any]] = {}
@@ -39,6 +40,14 @@ class ApiRequest:
     body: Mapping[str, Any]
     raw: bytes
     check_still_in: Callable[[], None] = _stays
+
+    def is_still_in(self) -> bool:
+        """Return whether the visitor is logged in, with the roles that it had."""
+        try:
+            self.check_still_in()
+        except ApiError:
+            return False
+        return True
 
 
 AnswerApi = Callable[[ApiRequest], Awaitable[Any]]

@@ -11,6 +11,7 @@ import asyncio
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
@@ -175,7 +176,8 @@ class ConfigurationApi:
             body.get("within_s", WITHIN_S),
             body["if_unchanged"],
         )
-        planned = await self._changes.carry_out(self._gone_by(files, wanted))
+        check = partial(self._administration.check_again, asked, _WHAT)
+        planned = await self._changes.carry_out(self._gone_by(files, wanted, check))
         if planned is None:
             return {"outcome": "unchanged", "restarts_for": [], "trial": None}
         return {
@@ -184,9 +186,12 @@ class ConfigurationApi:
             "trial": planned.trial and {"id": planned.trial.id, "within_s": planned.trial.within_s},
         }
 
-    async def _gone_by(self, files: TrialFiles, wanted: WantedChange) -> PlannedChange | None:
-        """Have a change written, and soon the gateway told of it."""
+    async def _gone_by(
+        self, files: TrialFiles, wanted: WantedChange, check: Callable[[], None]
+    ) -> PlannedChange | None:
+        """Have a change written, and soon the gateway told of it; ``check`` asks again before."""
         async with self._alone():
+            check()
             planned = await self._written(files, wanted)
         if planned is not None and _is_tried(planned) and not self._is_stopped:
             loop = asyncio.get_running_loop()

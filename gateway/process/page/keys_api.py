@@ -12,7 +12,7 @@ import binascii
 import contextlib
 import logging
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
@@ -153,17 +153,7 @@ class KeysApi:
     async def bring_in(self, asked: ApiRequest) -> Any:
         """Have an upload in the place of what is there, and the gateway go by it."""
         place = self._asked_place(asked)
-
-        def work() -> dict[str, Any]:
-            content, planned = self._planned(place, asked.body)
-            if why_not := writable_files.why_not([one.path for one in planned]):
-                raise ApiError(HTTPStatus.CONFLICT, why_not)
-            self._files.write(planned)
-            if content.key is not None:
-                self._end_request(content.key)
-            return {**_described(content), "writes": _paths(planned)}
-
-        told, is_told = await self._changes.carry_out(self._gone_by(work))
+        told, is_told = await self._changes.carry_out(self._brought_in(asked, place))
         names_of = [one["name"] for one in (*told["certificates"], *told["authorities"])]
         where = f"{place.section}, {place.part}"
         _log.info("brought in over the page for %s: %s", where, printable(", ".join(names_of)))
@@ -185,6 +175,21 @@ class KeysApi:
         planned = self._files.planned(place, content)
         self._files.check(planned)
         return content, planned
+
+    async def _brought_in(self, asked: ApiRequest, place: KeyPlace) -> tuple[dict[str, Any], bool]:
+        async with self._alone():
+            content, planned = await asyncio.to_thread(self._planned, place, asked.body)
+            if why_not := writable_files.why_not([one.path for one in planned]):
+                raise ApiError(HTTPStatus.CONFLICT, why_not)
+            # To open an upload may have taken ten seconds.
+            self._administration.check_again(asked, _WHAT)
+            await asyncio.to_thread(self._write, content, planned)
+        return {**_described(content), "writes": _paths(planned)}, self._reload()
+
+    def _write(self, content: ImportedContent, planned: Sequence[PlannedFile]) -> None:
+        self._files.write(planned)
+        if content.key is not None:
+            self._end_request(content.key)
 
     def _waiting_keys(self) -> list[PrivateKey]:
         try:
@@ -298,12 +303,23 @@ class KeysApi:
             ApiError: it can't be done.
 
         """
+        async with self._alone():
+            return await asyncio.to_thread(work)
+
+    @contextlib.asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Let nobody else work at files and keys meanwhile.
+
+        Raises:
+            ApiError: somebody does, or what is done within fails.
+
+        """
         if self._working.locked():
             why = "another upload or request is worked at; try again in a moment"
             raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, why)
         async with self._working:
             try:
-                return await asyncio.to_thread(work)
+                yield
             except (Pkcs12Error, UnfitUploadError) as error:
                 raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
             except (ConfigError, TlsFileError) as error:

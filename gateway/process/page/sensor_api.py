@@ -140,7 +140,13 @@ class SensorApi:
     async def add(self, asked: ApiRequest) -> Any:
         """Have one more sensor."""
         payload = _payload(_table(asked.body))
-        question = SiteQuestion("POST", ("sensors",), payload=payload, content_format=JSON)
+        question = SiteQuestion(
+            "POST",
+            ("sensors",),
+            payload=payload,
+            content_format=JSON,
+            is_still_in=asked.is_still_in,
+        )
         return await self._asker.document(asked.visitor, question)
 
     async def table(self, asked: ApiRequest) -> Any:
@@ -154,14 +160,20 @@ class SensorApi:
         if self.may_add(asked.visitor):  # who may not is refused by the resource
             table = dict.fromkeys(self._table_of(name)) | table
         question = SiteQuestion(
-            "POST", ("sensors",), [f"change={name}"], _payload(table), content_format=JSON
+            "POST",
+            ("sensors",),
+            [f"change={name}"],
+            _payload(table),
+            content_format=JSON,
+            is_still_in=asked.is_still_in,
         )
         return await self._asker.document(asked.visitor, question)
 
     async def remove(self, asked: ApiRequest) -> Any:
         """Have a sensor no more that was added."""
         path = ("sensors", *asked.names["name"].split("/"))
-        return await self._asker.document(asked.visitor, SiteQuestion("DELETE", path))
+        question = SiteQuestion("DELETE", path, is_still_in=asked.is_still_in)
+        return await self._asker.document(asked.visitor, question)
 
     def _table_of(self, name: str) -> Mapping[str, Any]:
         try:

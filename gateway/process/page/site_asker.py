@@ -53,6 +53,7 @@ class SiteQuestion:
         payload: the body.
         accept: the content format that is wanted; None for any.
         content_format: the body's; None without one.
+        is_still_in: see `CoapRequest`.
 
     """
 
@@ -62,6 +63,7 @@ class SiteQuestion:
     payload: bytes = b""
     accept: int | None = None
     content_format: int | None = None
+    is_still_in: Callable[[], bool] | None = None
 
     def as_request(self) -> CoapRequest:
         """Return the request.
@@ -80,7 +82,13 @@ class SiteQuestion:
             len(value) > OPTION_BYTES_MAX for _, value in options
         ):
             raise ApiError(HTTPStatus.BAD_REQUEST, "a name is too long")
-        return CoapRequest(_CODES[self.method], tuple(options), self.payload, is_fresh=True)
+        return CoapRequest(
+            _CODES[self.method],
+            tuple(options),
+            self.payload,
+            is_fresh=True,
+            is_still_in=self.is_still_in,
+        )
 
 
 class SiteAsker:

@@ -115,7 +115,7 @@ class UserApi:
         user = asked.body["user"]
         self._administration.check(asked.visitor, WHAT)
         try:
-            password_lines.check_name(user)
+            password_lines.check_new_name(user)
         except PasswordLineError as error:
             raise ApiError(HTTPStatus.BAD_REQUEST, f"user: {error}") from error
 
@@ -172,8 +172,7 @@ class UserApi:
 
     def _check_again(self, asked: ApiRequest, user: str) -> None:
         """Check what was checked when it was asked: its turn may come much later."""
-        asked.check_still_in()
-        self._administration.check(asked.visitor, WHAT)
+        self._administration.check_again(asked, WHAT)
         self._check_roles(asked.visitor, user)
 
     def _check_roles(self, visitor: Principal, user: str) -> None:

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from gateway.base.replaced_file import OvertakenError
 from gateway.broker.access import password_lines
 from gateway.broker.access.passwords import Passwords, UserCheck
 from gateway.process.page import writable_files
@@ -108,6 +109,8 @@ async def change(
     except BlockingIOError as error:
         why = f"{FIELD}: another program changes it; try again in a moment"
         raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, why) from error
+    except OvertakenError as error:
+        raise ApiError(HTTPStatus.CONFLICT, f"{FIELD}: {error.strerror}") from error
     except OSError as error:
         why = f"{FIELD}: it can't be written: {error.strerror or error}"
         raise ApiError(HTTPStatus.INSUFFICIENT_STORAGE, why) from error

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dtls.byte_order_mark import why_marked, why_utf_16
 from gateway.base import remedies
 from gateway.base.toml.toml_file import ConfigReading, Fault, byte_fault, read
 from gateway.base.toml.toml_lines import KeyLines
@@ -64,6 +66,8 @@ def faults_of(data: bytes, path: Path) -> list[LineFault]:
         path: the file; relative paths in it start at its folder.
 
     """
+    if why := why_utf_16(data):  # no line of it can be read
+        return [LineFault(1, "", why)]
     text, found = _text(data)
     document, text, torn = _document(text)
     found += torn
@@ -98,6 +102,9 @@ def in_words(data: bytes, path: Path) -> list[str]:
 def _text(data: bytes) -> tuple[str, list[LineFault]]:
     """Decode line by line, with a mark in place of what is not UTF-8."""
     lines, faults = [], []
+    if why := why_marked(data):
+        faults.append(LineFault(1, "", why))
+        data = data.removeprefix(codecs.BOM_UTF8)
     for number, line in enumerate(data.split(b"\n"), 1):
         try:
             lines.append(line.decode())

@@ -55,6 +55,10 @@ FindRetained = Callable[[Sequence[str]], Mapping[str, bytes]]
 _log = logging.getLogger(__name__)
 
 
+def _none() -> None:
+    """Nothing keeps a change from being made."""
+
+
 class Readings:
     """Reads the sensors of one gateway, publishes their readings, and sets its actuators.
 
@@ -345,11 +349,13 @@ class Readings:
             plan = await asyncio.to_thread(self._stock.configured, tables)
             yield partial(self._change, plan, self._announce(plan.all))
 
-    async def add(self, table: Mapping[str, Any]) -> list[str]:
+    async def add(self, table: Mapping[str, Any], check: Callable[[], None] = _none) -> list[str]:
         """Have one more sensor, after a restart too.
 
         Args:
             table: as in the configuration.
+            check: called when the change has its turn, and again before it is kept: a driver may
+                take seconds. It raises what keeps this from being done.
 
         Returns:
             The names of the sensors that it made.
@@ -364,15 +370,18 @@ class Readings:
         """
         async with self._changing:
             before = {each.sensor.name for each in self._stock.plan.all}
-            plan = await self._go_by_changed(partial(self._stock.with_added, table))
+            plan = await self._go_by_changed(partial(self._stock.with_added, table), check)
         return [each.sensor.name for each in plan.added if each.sensor.name not in before]
 
-    async def change_table(self, name: str, changes: Mapping[str, Any]) -> list[str]:
+    async def change_table(
+        self, name: str, changes: Mapping[str, Any], check: Callable[[], None] = _none
+    ) -> list[str]:
         """Have a sensor that was added by another table, after a restart too.
 
         Args:
             name: the sensor's.
             changes: values of keys of its table; None takes a key out.
+            check: as of `add`.
 
         Returns:
             The names of the sensors that the table makes now.
@@ -388,11 +397,16 @@ class Readings:
         """
         async with self._changing:
             before = {id(each.sensor) for each in self._stock.plan.all}
-            plan = await self._go_by_changed(partial(self._stock.with_changed, name, changes))
+            change = partial(self._stock.with_changed, name, changes)
+            plan = await self._go_by_changed(change, check)
         return [each.sensor.name for each in plan.added if id(each.sensor) not in before]
 
-    async def remove(self, name: str) -> list[str]:
+    async def remove(self, name: str, check: Callable[[], None] = _none) -> list[str]:
         """Have a sensor no more that was added, nor what else its table made.
+
+        Args:
+            name: the sensor's.
+            check: as of `add`.
 
         Returns:
             The names of those that went.
@@ -405,16 +419,20 @@ class Readings:
         """
         async with self._changing:
             before = [each.sensor.name for each in self._stock.plan.added]
-            plan = await self._go_by_changed(partial(self._stock.without, name))
+            plan = await self._go_by_changed(partial(self._stock.without, name), check)
         left = {each.sensor.name for each in plan.added}
         return [each for each in before if each not in left]
 
-    async def _go_by_changed(self, make: Callable[[], SensorPlan]) -> SensorPlan:
+    async def _go_by_changed(
+        self, make: Callable[[], SensorPlan], check: Callable[[], None]
+    ) -> SensorPlan:
         """Have a plan made, keep what it adds, and go by it; it is made as in `changing`."""
+        check()
         try:
             plan = await asyncio.to_thread(make)
         except DriverHangsError as error:
             raise SensorConflictError(error.why) from error
+        check()
         self._announce(plan.all)  # what can't be announced is not kept
         await asyncio.to_thread(self._stock.write, plan)
         self._change(plan, self._announce(plan.all))

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from dtls.byte_order_mark import first_line, why_utf_16
 from gateway.tools.commands import broker_address
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.mqtt_client import Login, MqttClient, MqttClientError
@@ -124,7 +125,9 @@ def _password(options: argparse.Namespace) -> bytes | None:
         except OSError as error:
             why = f"--password-file: {options.password_file}: {error.strerror}"
             raise WrongUseError(why) from error
-        return data.partition(b"\n")[0].removesuffix(b"\r")
+        if why := why_utf_16(data):
+            raise WrongUseError(f"--password-file: {options.password_file}: {why}")
+        return first_line(data)
     if not sys.stdin.isatty():
         raise WrongUseError("--user: needs --password-file, where there is no terminal to ask at")
     return getpass.getpass(f"Password of {options.user}: ").encode()

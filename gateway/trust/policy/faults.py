@@ -50,10 +50,36 @@ def read_access_file(path: Path) -> str:
         AccessFileError: it can't be read or is not UTF-8.
 
     """
+    return access_text(read_access_bytes(path), path)
+
+
+def read_access_bytes(path: Path) -> bytes:
+    """Return what a policy or password file holds.
+
+    Raises:
+        AccessFileError: it can't be read.
+
+    """
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise AccessFileError(str(path), 0, error.strerror or "can't be read") from error
+
+
+def access_text(data: bytes, path: Path) -> str:
+    """Return the text of a policy or password file that was read, as `read_access_file` does.
+
+    Args:
+        data: what the file holds.
+        path: the file.
+
+    Raises:
+        AccessFileError: it is not UTF-8.
+
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        why = "begins with a byte order mark of UTF-16: save it as UTF-8"
+        raise AccessFileError(str(path), 1, why)
     text = data.removeprefix(codecs.BOM_UTF8).decode(errors="surrogateescape")
     hold(
         AccessFileError(str(path), number, "not UTF-8")

@@ -81,7 +81,7 @@ def test_a_missing_or_binary_file_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(KeystoreError, match="No such file"):
         load(tmp_path / "none.psk")
     path = tmp_path / "keys.psk"
-    path.write_bytes(b"\xff\xfe")
+    path.write_bytes(b"\xff\xf0")
     path.chmod(0o600)
     with pytest.raises(KeystoreError, match="not a text file"):
         load(path)

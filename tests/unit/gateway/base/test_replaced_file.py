@@ -126,3 +126,21 @@ def test_what_processes_left_unfinished_is_removed_and_what_one_writes_is_not(
     replaced_file.remove_unfinished(tmp_path)
     replaced_file.remove_unfinished(tmp_path / "none")
     assert {path.name for path in tmp_path.iterdir()} == kept
+
+
+@pytest.mark.parametrize("was", [b"read", b""])
+def test_what_another_program_wrote_since_the_file_was_read_stays(
+    tmp_path: Path, was: bytes
+) -> None:
+    path = tmp_path / "passwords"
+    path.write_bytes(b"by hand")
+    with pytest.raises(replaced_file.OvertakenError, match="another program has changed it"):
+        replaced_file.replace(path, b"new", instead_of=was)
+    assert [(one.name, one.read_bytes()) for one in tmp_path.iterdir()] == [(path.name, b"by hand")]
+    replaced_file.replace(path, b"new", instead_of=b"by hand")
+    assert path.read_bytes() == b"new"
+
+
+def test_a_file_that_was_not_there_is_made_if_nobody_else_has_made_it(tmp_path: Path) -> None:
+    replaced_file.replace(tmp_path / "passwords", b"new", instead_of=b"")
+    assert (tmp_path / "passwords").read_bytes() == b"new"

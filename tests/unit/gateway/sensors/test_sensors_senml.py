@@ -21,6 +21,7 @@ from gateway.sensors.senml import (
     decode_text,
     decode_value,
     encode,
+    encoded_in_turns,
 )
 from gateway.sensors.values import KINDS, ValueKind, as_text, checked, fitting
 from record_formats.value import Value
@@ -276,3 +277,11 @@ def test_a_label_that_stands_twice_says_two_things_and_is_refused(
 ) -> None:
     with pytest.raises(SenmlError, match=r"twice|Duplicate"):
         decode_value(payload, RELAY, content_format)
+
+
+@pytest.mark.parametrize("form", [CONTENT_FORMAT, CBOR_FORMAT])
+@pytest.mark.parametrize("count", [0, 1, 20, 21, 23, 24, 255, 256, 500])
+async def test_a_pack_that_is_written_in_turns_has_the_same_bytes(count: int, form: int) -> None:
+    records = [SenmlRecord(f"floor/{number}", number / 4, 5e8) for number in range(count)]
+    written = await encoded_in_turns("gw/", records, form)
+    assert written == encode("gw/", records, form)

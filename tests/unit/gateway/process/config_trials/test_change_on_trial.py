@@ -131,3 +131,19 @@ def test_a_verdict_ends_the_trial(files: TrialFiles) -> None:
     assert change_on_trial.verdict(files, planned.trial, nobody) == note
     assert files.trial() is None
     assert "hello_s" in files.file.read_text()
+
+
+@pytest.mark.parametrize("text", [TEXT, "wrong = 1\n"])
+def test_an_edit_by_hand_while_a_change_is_checked_stays_and_is_on_no_trial(
+    files: TrialFiles, text: str
+) -> None:
+    files.file.write_text(text)
+
+    def edit_by_hand(_data: bytes, file: Path) -> Sequence[str]:
+        file.write_text("# by hand\n")
+        return ()
+
+    with pytest.raises(ChangedMeanwhileError, match="changed it meanwhile: look at it again"):
+        change_on_trial.written(files, adding("hello_s = 2.0"), edit_by_hand, nobody)
+    assert files.file.read_text() == "# by hand\n"
+    assert files.trial() is None

@@ -321,6 +321,30 @@ async def test_another_site_changes_no_configuration(gateway: PageGateway) -> No
     assert "hello_s" not in file_of(gateway).read_text()
 
 
+async def test_who_logs_out_before_a_change_has_its_turn_writes_nothing(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, began, gone = editable_keys.by_path, asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow() -> Any:
+        loop.call_soon_threadsafe(began.set)
+        asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(60)
+        return real()
+
+    async with looker(gateway, "anna") as anna:
+        digest = (await shown(anna))["digest"]
+        monkeypatch.setattr(editable_keys, "by_path", slow)
+        body = {"set": ["tree.hello_s=1.5"], "if_unchanged": digest}
+        asking = asyncio.create_task(anna.ask("POST", "configuration", body))
+        await began.wait()
+        assert (await anna.ask("POST", "logout", {}))[0] == 200
+        gone.set()
+        status, _ = await asking
+    assert status == 401
+    assert "hello_s" not in file_of(gateway).read_text()
+
+
 PATHS = sorted(editable_keys.by_path())
 SPELLINGS = st.sampled_from(["{}", " {} ", '"{}"', "'{}'", "{}.x", "x.{}", '{}."a.b"'])
 VALUES = st.sampled_from(["1", '"x"', "[]", "{a = 1}", "x\ny = 2", "", '"""\nx"""'])

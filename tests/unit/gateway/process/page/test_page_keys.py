@@ -21,7 +21,7 @@ from page_answers import checked
 from page_gateway import LIMIT_S, Looker, PageGateway, looker, page_gateway
 
 from gateway.base import replaced_file
-from gateway.trust.certificates import pkcs12_files, private_keys
+from gateway.trust.certificates import pkcs12_files, private_keys, unpacking
 from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.certificates.pkcs12_files import KeystoreContent
 from gateway.trust.certificates.signature_keys import PrivateKey
@@ -315,3 +315,27 @@ async def test_who_follows_no_service_is_told_what_to_do_instead(gateway: PageGa
     async with looker(gateway, "anna") as anna:
         status, told = await sent(anna, "keys/renew", {})
         assert status == 409 and "keys.service" in told["error"]
+
+
+async def test_who_logs_out_while_an_upload_is_opened_brings_nothing_in(
+    gateway: PageGateway, fleet: Fleet, heard: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, began, gone = unpacking.unpacked, asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(*given: Any, **more: Any) -> Any:
+        loop.call_soon_threadsafe(began.set)
+        asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(LIMIT_S)
+        return real(*given, **more)
+
+    monkeypatch.setattr(unpacking, "unpacked", slow)
+    data, _ = fleet.store()
+    before = fleet.bytes
+    async with looker(gateway, "anna") as anna, asyncio.timeout(LIMIT_S):
+        asking = asyncio.create_task(sent(anna, "keys", upload(data, OWN, password=PASSWORD)))
+        await began.wait()
+        assert (await anna.ask("POST", "logout", {}))[0] == 200
+        gone.set()
+        status, _ = await asking
+    assert status == 401
+    assert fleet.bytes == before and not heard

@@ -413,3 +413,30 @@ async def test_a_hostile_body_is_no_error_of_the_gateway(
                 f"{olga.base}/api/v1/{path}", data=body, headers=headers
             )
             assert answer.status in (200, 400), await answer.text()
+
+
+# -- who asked is somebody else when the change has its turn ---------------------------------------
+
+
+@pytest.mark.parametrize("how", ["log-out", "removed"])
+async def test_who_may_no_more_has_no_sensor_changed_that_waits_for_its_turn(
+    gateway: PageGateway, how: str
+) -> None:
+    async with looker(gateway, "olga") as olga, looker(gateway, "anna") as anna:
+        assert (await anna.ask("POST", "sensors", SWITCH))[0] == 200
+        async with gateway.process.parts.readings.changing([]):
+            waiting = [
+                asyncio.create_task(olga.ask("POST", "sensors", {**SWITCH, "name": "other"})),
+                asyncio.create_task(olga.ask("DELETE", "sensors/pump")),
+            ]
+            async with asyncio.timeout(LIMIT_S):
+                while len(gateway.process.parts.site.turns) < 2:  # resources that are written to
+                    await asyncio.sleep(0.02)
+            if how == "log-out":
+                assert (await olga.ask("POST", "logout", {}))[0] == 200
+            else:
+                assert (await anna.ask("DELETE", "users/olga"))[0] == 200
+        answers = [status for status, _ in await asyncio.gather(*waiting)]
+        assert answers == [403, 403]
+        names = [one["name"] for one in (await anna.get("sensors"))[1]["sensors"]]
+        assert "pump" in names and "other" not in names

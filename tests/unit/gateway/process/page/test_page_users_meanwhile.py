@@ -302,3 +302,22 @@ async def _users(at: Looker) -> dict[str, dict[str, Any]]:
     status, told = await at.get("users")
     assert status == 200, told
     return {one["name"]: one for one in told["users"]}
+
+
+async def test_an_edit_by_hand_between_read_and_write_stays_and_the_page_says_so(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = password_lines.replaced
+
+    def edited_meanwhile(text: str, user: str, new: str | None) -> str:
+        file = gateway.folder / "passwords"
+        file.write_text(f"{file.read_text()}# by hand\n")
+        return real(text, user, new)
+
+    monkeypatch.setattr(password_lines, "replaced", edited_meanwhile)
+    async with looker(gateway, "anna") as anna:
+        status, told = await anna.ask("POST", "users", {"user": "nils", "password": NEW})
+    assert status == 409
+    assert "changed it meanwhile" in told["error"]
+    assert lines(gateway).endswith("# by hand\n")
+    assert "nils" not in lines(gateway)
