@@ -294,6 +294,22 @@ def test_expiry_frees_in_slices_and_look_ups_do_not_wait_for_it() -> None:
 
 
 @pytest.mark.parametrize(
+    "longest",
+    [
+        {"endpoint": "x" * 63},
+        {"endpoint": "é" * 31 + "x"},
+        {"sector": "x" * 63},
+        {"lifetime_s": 1},
+        {"lifetime_s": 4294967295},
+    ],
+)
+def test_a_parameter_at_its_limit_is_taken(longest: dict[str, object]) -> None:
+    registry = Registry()
+    register(registry, **longest)  # type: ignore[arg-type]  # deliberately of any type
+    assert len(registry) == 1
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"endpoint": ""},

@@ -232,6 +232,18 @@ async def test_the_log_is_followed(gateway: PageGateway) -> None:
         assert [one["text"] for one in told["lines"]] == ["the owl has\\nlanded"]
 
 
+async def test_a_page_that_has_followed_the_life_before_is_told_the_log_from_its_beginning(
+    gateway: PageGateway,
+) -> None:
+    async with looker(gateway, "anna") as anna:
+        logging.getLogger("gateway.test").warning("the first owl")
+        after = (await good(anna, "log"))["after"]
+        of_this_life = await good(anna, "log", after=after, text="owl")
+        of_the_one_before = await good(anna, "log", after=after + 1_000, text="owl")
+        assert of_this_life["lines"] == []
+        assert [one["text"] for one in of_the_one_before["lines"]] == ["the first owl"]
+
+
 async def test_a_support_bundle_holds_no_secret(gateway: PageGateway) -> None:
     file = gateway.folder / "gateway.toml"
     file.write_text(
