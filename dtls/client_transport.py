@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from aiocoap import error, interfaces
@@ -68,12 +69,16 @@ class Association:
     Attributes:
         session: the session.
         answered: whether the server sent anything at all.
+        heard: messages that came in the session.
+        is_lost: the server knows nothing of the session any more, as far as can be told.
 
     """
 
     def __init__(self, context: ClientContext, sock: socket.socket) -> None:
         self.session = DtlsSession(context)
         self.answered = False
+        self.heard = 0
+        self.is_lost = False
         self.remote: ServerAddress | None = None
         self.messages: Any = None
         self._peer = PeerAddress(sock.getpeername())
@@ -82,8 +87,12 @@ class Association:
         self._done: asyncio.Future[None] = self._loop.create_future()
         self._socket = DatagramSocket(sock, self._on_datagrams, self._on_error)
 
-    async def handshake(self, timeout_s: float) -> None:
+    async def handshake(self, timeout_s: float, deadline: float) -> None:
         """Wait for the session.
+
+        Args:
+            timeout_s: how long somebody waits for it in all, for the error.
+            deadline: until when, by the loop's clock.
 
         Raises:
             HandshakeFailedError: the server refused.
@@ -94,10 +103,15 @@ class Association:
         self.session.start(self._loop.time())
         self._pump()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(deadline):
                 await self._done
         except TimeoutError:
             raise HandshakeTimeoutError(timeout_s, answered=self.answered) from None
+
+    @property
+    def is_usable(self) -> bool:
+        """Return whether a request may be sent in the session."""
+        return self.session.state is SessionState.ESTABLISHED and not self.is_lost
 
     def hosts(self) -> tuple[str, str]:
         """Peer and local authority of a URI."""
@@ -133,7 +147,9 @@ class Association:
     def _on_error(self, failure: OSError) -> None:
         if not self._done.done():
             self._done.set_exception(failure)
-        elif self.remote is not None:
+            return
+        self.is_lost = True  # who listens there later may have started anew
+        if self.remote is not None:
             self.messages.dispatch_error(failure, self.remote)
 
     def _pump(self) -> None:
@@ -146,6 +162,7 @@ class Association:
             elif session.state is SessionState.CLOSED:
                 self._done.set_exception(HandshakeFailedError(session.reason))
         for plaintext in session.received():
+            self.heard += 1
             message = decode_message(plaintext, self.remote)
             if message is not None and self.remote is not None:
                 self.messages.dispatch_message(message)
@@ -171,10 +188,12 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
         self._context = context
         self._messages: Any = message_manager
         self._servers: dict[tuple[str, int], ServerAddress] = {}
+        self._opening: dict[tuple[str, int], asyncio.Lock] = {}
+        """Held while a session is looked for or opened."""
         self._numbers = 0
 
     async def connect(self, host: str, port: int, timeout_s: float) -> ServerAddress:
-        """The session with a server, opened if there is none yet.
+        """The session with a server, opened if there is none yet, or the one before is lost.
 
         Raises:
             HandshakeFailedError: the server refused.
@@ -182,11 +201,28 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
             OSError: the name is unknown (`socket.gaierror`), or nobody is there.
 
         """
-        known = self._servers.get((host, port))
-        if known is not None and known.association.session.state is SessionState.ESTABLISHED:
-            return known
-        if known is not None:
-            known.association.close()
+        opening = self._opening.setdefault((host, port), asyncio.Lock())
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        try:  # who asks meanwhile is to have the same session
+            async with asyncio.timeout_at(deadline):
+                await opening.acquire()
+        except TimeoutError:
+            raise HandshakeTimeoutError(timeout_s, answered=False) from None
+        try:
+            known = self._servers.get((host, port))
+            if known is not None and known.association.is_usable:
+                return known
+            if known is not None:
+                # Who still waits in it does so for as long as he wants.
+                known.association.remote = None
+                known.association.close()
+            return await self._open(host, port, timeout_s, deadline)
+        finally:
+            opening.release()
+
+    async def _open(self, host: str, port: int, timeout_s: float, deadline: float) -> ServerAddress:
+        """Open a session; arguments as `Association.handshake`, errors as `connect`."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
         family, kind, protocol, _, sockaddr = found[0]
@@ -200,7 +236,7 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
         association = Association(self._context, sock)
         with contextlib.ExitStack() as undo:  # a cancelled caller, too, leaves no socket behind
             undo.callback(association.close)
-            await association.handshake(timeout_s)
+            await association.handshake(timeout_s, deadline)
             undo.pop_all()
         self._numbers += 1
         remote = ServerAddress(self._numbers, association, *association.hosts())
@@ -222,6 +258,22 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
             # Not now: aiocoap notes only after this call that the message has gone.
             loop = asyncio.get_running_loop()
             loop.call_soon(self._messages.dispatch_error, ended, remote)
+
+    def noting_silence(self, remote: ServerAddress) -> Callable[[], None]:
+        """Return what is to be called if no answer comes to a request that is sent now.
+
+        A server that says nothing at all in a session, not even that a request has come, may have
+        started anew: it leaves records of a session that it does not know unanswered (RFC 6347,
+        section 4.1.2.7). The next request opens another one.
+        """
+        association = remote.association
+        before = association.heard
+
+        def is_silent() -> None:
+            if association.heard == before:
+                association.is_lost = True
+
+        return is_silent
 
     async def recognize_remote(self, remote: object) -> bool:
         """Return whether an address is one of ours."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import SplitResult, quote, urlsplit
@@ -132,6 +132,7 @@ class CoapClient:
         message = _message(method, uri, payload, content_format, accept, request_id)
         deadline = asyncio.get_running_loop().time() + timeout_s
         context = await self._context(message, parts, timeout_s)
+        is_silent = self._noting_silence(message, parts)
         try:
             async with asyncio.timeout_at(deadline):
                 answer = await context.request(message).response
@@ -141,6 +142,7 @@ class CoapClient:
                     again.remote, again.opt.echo = message.remote, answer.opt.echo
                     answer = await context.request(again).response
         except (TimeoutError, coap_error.TimeoutError) as failure:
+            is_silent()
             raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
         except (OSError, coap_error.Error) as failure:
             raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
@@ -167,6 +169,7 @@ class CoapClient:
         message = _message("GET", uri, b"", None, accept)
         message.opt.observe = 0
         context = await self._context(message, parts, timeout_s)
+        is_silent = self._noting_silence(message, parts)
         asked = context.request(message)
         try:
             async with asyncio.timeout(timeout_s):
@@ -181,6 +184,7 @@ class CoapClient:
             async for changed in asked.observation:
                 yield _response(changed)
         except (TimeoutError, coap_error.TimeoutError) as failure:
+            is_silent()
             raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
         except (OSError, coap_error.Error) as failure:
             raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
@@ -213,6 +217,12 @@ class CoapClient:
         if self._plain is None:
             self._plain = await Context.create_client_context(transports=["simple6"])
         return self._plain
+
+    def _noting_silence(self, message: Any, parts: SplitResult) -> Callable[[], None]:
+        """Return what is to be called if no answer comes; without a session that does nothing."""
+        if parts.scheme != "coaps" or self._dtls is None:
+            return _do_nothing
+        return self._dtls.noting_silence(message.remote)
 
     async def _connect(self, message: Any, parts: SplitResult, timeout_s: float) -> Context:
         """Have a session with the server, and address the message to it."""
@@ -318,6 +328,10 @@ def _response(answer: Any) -> Response:
     form = None if form is None else int(form)
     location = "".join(f"/{quote(segment, safe='')}" for segment in answer.opt.location_path)
     return Response(answer.code.dotted, answer.payload, form, location)
+
+
+def _do_nothing() -> None:
+    """Do nothing."""
 
 
 def _attach(context: Context, keys: ClientContext) -> DtlsClientTransport:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -55,7 +56,7 @@ def note(ranges: Iterable[SpoolRange], query: str) -> None:
     last = {one.spool: one for one in sorted(ranges, key=lambda one: one.position)}
     for spool, one in last.items():
         path = Path(spool) / f"{PREFIX}{query}"
-        fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        fresh = path.with_name(f"{path.name}.{threading.get_native_id()}.new")
         text = f"{SpoolMark(one.segment, one.end)}\n"
         with contextlib.suppress(OSError):  # a spool that is only to be read is read as well
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,7 +88,7 @@ class TableStore:
             return
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+        fresh = path.with_name(f"{path.name}.{threading.get_native_id()}.new")
         try:
             fresh.write_bytes(data)
             sync_file(fresh)

@@ -117,8 +117,12 @@ class SpooledWays:
             self._met = set(self._state.met)
 
     def close(self) -> None:
-        """Hand nothing more over; what is under way may come again."""
-        self._is_over.set()
+        """Hand nothing more over; what is under way may come again.
+
+        The file is not written any more once this has returned: another may take it over.
+        """
+        with self._lock:
+            self._is_over.set()
 
     def _route(self, record: AlertRecord) -> None:
         ways = ways_of(record, self._routes, list(self._queues))
@@ -166,6 +170,8 @@ class SpooledWays:
         except Exception as error:  # of whatever kind: the records come again
             why = said(error)
         with self._lock:
+            if self._is_over.is_set():
+                return
             queue = self._queues[way]
             if why and why != queue.state.trouble:
                 _log.warning("alerts by %s: %s", way, why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def replace(
 ) -> None:
     """Write a small file so that it is there as a whole at every moment.
 
-    Processes may do it at the same time: the last one's content stays.
+    Processes, and threads of one, may do it at the same time: the last one's content stays.
 
     Args:
         path: where it stands; its folder is there.
@@ -39,7 +40,8 @@ def replace(
             and the disk may lose that: who must know which looks.
 
     """
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    # The kernel numbers threads and processes together, so that no other writes this file now.
+    fresh = path.with_name(f"{path.name}.{threading.get_native_id()}.new")
     try:
         descriptor = os.open(fresh, _FRESH, mode)
         with os.fdopen(descriptor, "wb") as file:
@@ -67,7 +69,7 @@ def _make_alike(descriptor: int, old: os.stat_result) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what processes have left that ended while they wrote: each would leave one more."""
+    """Remove what threads and processes that are gone have left: each would leave one more."""
     with contextlib.suppress(OSError):
         for path in list(folder.iterdir()):
             found = _UNFINISHED.fullmatch(path.name)

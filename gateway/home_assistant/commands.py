@@ -44,9 +44,9 @@ class Commands:
         self._base_name = base_name
         self._write = write
         self._refused = refused
-        self._wanted: dict[str, Value] = {}
-        """The newest value of each topic that is not set yet."""
-        self._setting: dict[str, asyncio.Task[None]] = {}
+        self._wanted: dict[Actuator, Value] = {}
+        """The newest value of each actuator that is not set yet."""
+        self._setting: dict[Actuator, asyncio.Task[None]] = {}
 
     @property
     def topics(self) -> list[str]:
@@ -54,8 +54,12 @@ class Commands:
         return list(self._actuators)
 
     def follow(self, actuators: Mapping[str, Actuator]) -> None:
-        """Go by other command topics from now on."""
+        """Go by other command topics from now on; an actuator that has gone is set no more."""
         self._actuators = actuators
+        stay = set(actuators.values())
+        for actuator in [one for one in self._wanted if one not in stay]:
+            del self._wanted[actuator]
+            self._refused(REFUSED, f"{actuator.name}: it was removed, or its table changed")
 
     def hear(self, rows: Iterable[Row], voice: Voice | None = None) -> None:
         """Take the messages on a command topic; others are not this module's.
@@ -92,14 +96,14 @@ class Commands:
         except senml.SenmlError as error:
             self._refused(REFUSED, f"{topic}: {error}")
             return
-        self._wanted[topic] = value
-        if topic not in self._setting:
+        self._wanted[actuator] = value
+        if actuator not in self._setting:
             task = asyncio.create_task(self._set(topic, actuator), name=f"set {actuator.name}")
-            self._setting[topic] = task
+            self._setting[actuator] = task
 
     async def _set(self, topic: str, actuator: Actuator) -> None:
         try:
-            while (value := self._wanted.pop(topic, None)) is not None:
+            while (value := self._wanted.pop(actuator, None)) is not None:
                 try:
                     await self._write(actuator, value, ASKER)
                 except Exception as error:  # what came meanwhile is to be set all the same
@@ -107,7 +111,7 @@ class Commands:
                     why = told(error) if is_foreseen else said(error)
                     self._refused(REFUSED, f"{topic}: {why}")
         finally:
-            del self._setting[topic]
+            del self._setting[actuator]
 
 
 def not_vouched(topic: str, voice: Voice) -> str:

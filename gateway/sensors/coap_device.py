@@ -6,6 +6,7 @@ Its answers are read by their content format: SenML in JSON or CBOR, JSON with a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Final
@@ -60,6 +61,13 @@ PSK_IDENTITY: Final = DriverParameter(
 _BAD_REQUEST: Final = "4.00"
 AGAIN_S: Final = 1.0
 """An observation that ended is begun anew after so long, and then less and less often."""
+SILENT_LEAST_S: Final = 1.0
+"""One that tells nothing is begun anew after half of the time for which a value holds, and not
+before this."""
+
+
+class _SilentDeviceError(Exception):
+    """An observation has told nothing for long."""
 
 
 class CoapSensor(Sensor):
@@ -105,19 +113,42 @@ class CoapSensor(Sensor):
     async def _observe(self) -> None:
         failures = 0
         while True:
+            count = 0
             try:
-                count = 0
                 async with aclosing(self._device.client.observe(self._device.uri)) as responses:
-                    async for response in responses:
+                    while (response := await self._next(responses, count)) is not None:
                         self.push(self._device.value(response))
                         count += 1
                 if count == 1:
                     self.push(ClientError(f"{self._device.uri}: can't be observed"))
                 failures = 0 if count > 1 else failures
+            except _SilentDeviceError:
+                # Nothing has changed there, or the device has started anew and knows no observers
+                # any more: to ask again tells which (RFC 7641, section 3.3.1).
+                failures = 0
+                continue
             except Exception as error:  # whatever came, the device is observed again
                 self.push(error)
             failures += 1
             await asyncio.sleep(back_off_s(AGAIN_S, failures))
+
+    async def _next(self, responses: AsyncGenerator[Response, None], count: int) -> Response | None:
+        """Return what an observation tells next; None at its end.
+
+        Args:
+            responses: of the observation; for the first one it has a limit of its own.
+            count: those that came.
+
+        Raises:
+            _SilentDeviceError: it tells nothing for long.
+
+        """
+        limit_s = max(self.interval_s / 2, SILENT_LEAST_S) if count else None
+        try:
+            async with asyncio.timeout(limit_s):
+                return await anext(responses, None)
+        except TimeoutError as silence:
+            raise _SilentDeviceError from silence
 
 
 class CoapActuator(CoapSensor, Actuator):

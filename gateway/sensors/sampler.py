@@ -35,6 +35,9 @@ from record_formats.value import BAD, Value
 MAX_SENSORS = 10_000
 READS_PER_TURN = 32  # then the event loop gets a turn, however many sensors are due
 
+CALL_S = 10.0
+"""As long as a driver may take for a read or a write."""
+
 ACTUATOR_S = 1.0
 """So long an actuator's state is taken for what it is; others than the gateway may change it."""
 
@@ -69,7 +72,7 @@ class Sampler:
         wall_clock: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         report: Callable[[SensorError], None] = log_failure,
-        timeout_s: float = 10.0,
+        timeout_s: float = CALL_S,
         threads: DriverThreads | None = None,
     ) -> None:
         self.failed = 0

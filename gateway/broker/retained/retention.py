@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.durability.persistence import Persistence
@@ -100,6 +100,10 @@ class Retention:
         """Yield what is retained on the topics that a filter matches."""
         kept = self._statistics if topic_filter.startswith("$SYS") else self._messages
         return kept.match(topic_filter, self.now())
+
+    def payloads(self, filters: Iterable[str]) -> dict[str, bytes]:
+        """Return the payloads that are retained on the topics that filters match, by topic."""
+        return {topic: kept.payload for one in filters for topic, kept in self.match(one)}
 
     def walk(self, topic_filter: str, most: int) -> Iterator[tuple[str, Message] | None]:
         """Yield the same one by one, at most so many; see `RetainedMessages.walk`."""

@@ -7,7 +7,7 @@ section 3.1: a pack of names alone, application/senml-etch+json or +cbor).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aiocoap import Message, error, resource
@@ -23,6 +23,9 @@ from gateway.sensors.values import shown
 
 AT_ONCE = 32
 """So many sensors are read side by side for one pack."""
+WAIT_S = 3.0
+"""A pack waits so long for sensors that have no reading at hand, all of them together. Another
+gateway that asks for it gives up after 5 s (`docs/queries.md`)."""
 SENML_ETCH_JSON = 320
 SENML_ETCH_CBOR = 322
 _ETCH = {SENML_ETCH_JSON: senml.CONTENT_FORMAT, SENML_ETCH_CBOR: senml.CBOR_FORMAT}
@@ -33,13 +36,16 @@ MayRead = Callable[[Any, str], bool]
 
 
 class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no types
-    """The pack of a gateway's sensors; one that can't be read, or may not, is left out of it.
+    """The pack of a gateway's sensors.
+
+    One that can't be read, or not in time, or may not, is left out of it.
 
     Args:
         served: the resources by sensor name; others add to it and take from it.
         sampler: reads the sensors.
         base_name: SenML base name of all.
         may_read: who may read which of them alone, and so in a pack.
+        wait_s: how long a pack waits for sensors that hang, in seconds.
 
     """
 
@@ -52,8 +58,10 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         sampler: Sampler,
         base_name: str,
         may_read: MayRead = lambda _remote, _name: True,
+        wait_s: float = WAIT_S,
     ) -> None:
         super().__init__()
+        self._wait_s = wait_s
         self._may_read = may_read
         self._served = served
         self._sampler = sampler
@@ -94,34 +102,38 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         form = senml.CONTENT_FORMAT if accept is None else accept
         records = list[senml.SenmlRecord]()
         asked = tuple(names)
-        for first in range(0, len(asked), AT_ONCE):
-            some = asked[first : first + AT_ONCE]
-            for name, reading in zip(some, await self._readings(some), strict=True):
-                records += () if reading is None else in_senml(name, reading)
+        readings = await self._readings(asked)
+        for name in asked:
+            reading = readings.get(name)
+            records += () if reading is None else in_senml(name, reading)
         payload = senml.encode(self._base_name, records, form)
         return Message(payload=payload, content_format=form)
 
-    async def _readings(self, names: Sequence[str]) -> list[Reading | None]:
-        """The readings of some, side by side: those that hang are waited for together."""
-        found = {name: self._at_hand(name) for name in names}
-        missing = [name for name in names if found[name] is None]
-        for name, read in zip(
-            missing, await asyncio.gather(*map(self._read, missing)), strict=True
-        ):
-            found[name] = read
-        return [found[name] for name in names]
+    async def _readings(self, names: Sequence[str]) -> dict[str, Reading]:
+        """The readings that are at hand, then those of the others that come in time."""
+        deadline = asyncio.get_running_loop().time() + self._wait_s
+        found = dict[str, Reading]()
+        for some in _groups(names):
+            found.update((name, it) for name in some if (it := self._at_hand(name)) is not None)
+            await asyncio.sleep(0)
+        missing = [name for name in names if name not in found]
+        for some in _groups(missing):
+            came = await asyncio.gather(*(self._read(name, deadline) for name in some))
+            found.update((name, it) for name, it in zip(some, came, strict=True) if it is not None)
+        return found
 
     def _at_hand(self, name: str) -> Reading | None:
         served = self._served.get(name)
         return None if served is None else self._sampler.at_hand(served.sensor)
 
-    async def _read(self, name: str) -> Reading | None:
+    async def _read(self, name: str, deadline: float) -> Reading | None:
         served = self._served.get(name)
         if served is None:
             return None  # gone meanwhile
         try:
-            return await self._sampler.current(served.sensor)
-        except SensorError:
+            async with asyncio.timeout_at(deadline):  # the read itself goes on
+                return await self._sampler.current(served.sensor)
+        except (SensorError, TimeoutError):
             return None
 
     def _named(self, payload: bytes, form: int) -> list[str]:
@@ -140,6 +152,11 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
                 raise error.NotFound(f"no sensor {whole[:80]!r}")
             names.append(name)
         return names
+
+
+def _groups(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Return names in groups of `AT_ONCE`."""
+    return (names[first : first + AT_ONCE] for first in range(0, len(names), AT_ONCE))
 
 
 def in_senml(name: str, reading: Reading) -> list[senml.SenmlRecord]:

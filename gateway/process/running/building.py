@@ -485,8 +485,7 @@ async def _go_public(around: ProcessInputs, ground: BaseParts, parts: GatewayPar
     settings, stack = around.at_start, around.stack
     await parts.attachment.start(ground.addresses.own, _link_port(settings, parts))
     parts.members.publish(parts.node, _record(settings, ground, parts))
-    match, filters = parts.broker.core.retention.match, parts.readings.retained_filters
-    parts.readings.start({topic: m.payload for f in filters for topic, m in match(f)})
+    parts.readings.start(parts.broker.core.retention.payloads)
     stack.push_async_callback(parts.readings.stop)
     _say_status(around, ground, parts)
     if parts.alerts is not None:

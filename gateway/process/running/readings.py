@@ -29,7 +29,7 @@ from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.commands import REFUSED, Commands, not_vouched
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import DriverHangsError
-from gateway.sensors.reading import Reading
+from gateway.sensors.reading import Reading, names_of
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError, ValueRefusedError
 from gateway.sensors.set_in_turn import set_in_turn
@@ -49,6 +49,8 @@ UNHEARD: Final = "message that a sensor may not be told"
 
 Announce = Callable[[Sequence[ConfiguredSensor]], Announcements]
 """Returns what Home Assistant is told of sensors; raises ConfigError if they can't be announced."""
+FindRetained = Callable[[Sequence[str]], Mapping[str, bytes]]
+"""Returns the payloads that are retained on topics that filters match."""
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +96,7 @@ class Readings:
         self._is_reading = False  # a task's `cancelling()` is true of a time-out within it, too
         self._forms = {each.sensor.name: each.form for each in stock.plan.all}
         self._retained: dict[str, set[str]] = {}
-        """Topics on which readings of a sensor are retained."""
+        """Topics on which readings of a sensor are retained, by this life or one before."""
         self._followers: list[Callable[[Sequence[str], Sequence[Sensor]], None]] = []
         self._wishes: Demand | None = None
         self._changing = asyncio.Lock()
@@ -208,36 +210,38 @@ class Readings:
 
     # -- from start to end -----------------------------------------------------------------------
 
-    @property
-    def retained_filters(self) -> tuple[str, ...]:
-        """Return the filters of retained messages that `start` has to know."""
-        return self._announcements.filters
-
-    def start(self, retained: Mapping[str, bytes]) -> None:
+    def start(self, retained: FindRetained) -> None:
         """Announce the sensors, and read them from now on.
 
         Args:
-            retained: payloads that are retained now, by topic.
+            retained: finds what is retained now.
 
         """
-        for entry in self._announcements.begin(retained):
+        self._recall(retained)
+        for entry in self._announcements.begin(retained(self._announcements.filters)):
             self._accept(entry)
         self._begin(self.sensors)
         self._is_reading = True
         self._sampling = self._watched.start("sensors", self.sampler.run)
 
-    def move(
-        self,
-        prefix: str,
-        announce: Announce,
-        retained: Callable[[Sequence[str]], Mapping[str, bytes]],
-    ) -> None:
+    def _recall(self, retained: FindRetained) -> None:
+        """Note readings that earlier lives have retained: they end with their sensors, too."""
+        sensors = {
+            f"{self._prefix}/{name}": sensor.name
+            for sensor in self.sensors
+            if self._forms[sensor.name].retain
+            for name, _ in names_of(sensor)
+        }
+        for topic in retained(tuple(sensors)):
+            self._retained.setdefault(sensors[topic], set()).add(topic)
+
+    def move(self, prefix: str, announce: Announce, retained: FindRetained) -> None:
         """Publish elsewhere from now on; what is retained at the old topics is cleared.
 
         Args:
             prefix: what its topics begin with from now on.
             announce: what Home Assistant is told of sensors there.
-            retained: finds the payloads that are retained on topics that filters match.
+            retained: finds what is retained now.
 
         """
         left = {f"{self._prefix}/{name}" for name, form in self._forms.items() if form.retain}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 from gateway.broker.retained.retention import Retention
 from gateway.coap.site import GatewaySite
@@ -36,11 +35,7 @@ def relocate(
 
     """
     own = settings.gateway
-
-    def retained(filters: Sequence[str]) -> dict[str, bytes]:
-        return {topic: kept.payload for one in filters for topic, kept in retention.match(one)}
-
-    readings.move(own.place.prefix(own.id), state.announcer(settings), retained)
+    readings.move(own.place.prefix(own.id), state.announcer(settings), retention.payloads)
     site.move(own.place)
     members.change(domain=own.domain, group=own.group)
     _log.warning("%s stands at %s from now on", own.id, own.place)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import argparse
 import math
 from pathlib import Path
+from typing import Final
 
 from gateway.process.configuration import place as config_place
 from gateway.tools.commands.errors import WrongUseError
+
+ANSWER_S: Final = 15.0
+"""A gateway says after 10 s that a driver, or another gateway, has not answered it; that is to
+arrive here, and not be taken for the gateway's own silence."""
 
 
 def add_config(command: argparse._ActionsContainer) -> None:
@@ -20,7 +25,7 @@ def add_config(command: argparse._ActionsContainer) -> None:
     )
 
 
-def add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = 10.0) -> None:
+def add_gateway(command: argparse.ArgumentParser, *, timeout_s: float = ANSWER_S) -> None:
     """The gateway that is asked, and the key for it; its address may also stand alone."""
     which = _add_which(command)
     which.add_argument(
@@ -69,7 +74,7 @@ def _add_which(command: argparse.ArgumentParser) -> argparse._MutuallyExclusiveG
     return which
 
 
-def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = 10.0) -> None:
+def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = ANSWER_S) -> None:
     command.add_argument(
         "--psk-file",
         type=Path,

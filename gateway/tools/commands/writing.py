@@ -61,9 +61,9 @@ async def write_once(
         is_last = left_s <= ASKED_ONCE_S or asked_s + ASKED_ONCE_S > MAX_ASKED_S
         try:
             told = await ask(request_id, min(left_s, ASKED_ONCE_S))
-        except NoAnswerError:
+        except NoAnswerError as failure:
             if is_last and answer is None:
-                raise
+                raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
         else:
             if told.code == _BAD_OPTION and not asked_s:  # a device, or an older release
                 return await ask(b"", left_s)

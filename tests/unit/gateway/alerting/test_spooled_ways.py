@@ -37,8 +37,11 @@ class Way:
         self.names: list[str] = []
         self.may_answer = threading.Event()
         self.may_answer.set()
+        self.thread: threading.Thread | None = None
+        """The last that told something by it."""
 
     def take(self, records: Sequence[AlertRecord]) -> None:
+        self.thread = threading.current_thread()
         self.tries += 1
         self.may_answer.wait()
         if self.error is not None:
@@ -107,6 +110,22 @@ def test_what_was_taken_is_told_after_a_kill_and_what_was_told_is_not_told_again
     until(lambda: len(mail.names) == 3 and ntfy.names)
     assert ntfy.names == [records(3)[2].delivery_id]
     assert len(set(mail.names)) == 3
+
+
+def test_a_way_that_was_closed_while_it_told_leaves_the_file_to_the_next(spool: Spool) -> None:
+    slow = Way()
+    slow.may_answer.clear()
+    first = spool.ways(mail=slow)
+    first.take(records(1))
+    until(lambda: slow.tries)
+    first.close()
+    second = Way(OSError("no route"))
+    spool.ways(mail=second).take(records(3))
+    until(lambda: second.tries)
+    slow.may_answer.set()
+    until(lambda: slow.thread is not None and not slow.thread.is_alive())
+    assert slow.names
+    assert len(json.loads(spool.file.read_bytes())["met"]) == 3
 
 
 def test_what_can_not_be_kept_is_not_taken_and_comes_again(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,21 @@ def test_what_can_not_be_written_is_named_and_the_old_one_stands(
         replaced_file.replace(path, b"new", is_durable=True)
     assert raised.value.filename == str(path)
     assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_threads_of_one_process_may_replace_a_file_at_the_same_time(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    contents = [bytes([number]) * size for number, size in enumerate((1, 10_000, 300_000, 50))]
+
+    def write(content: bytes) -> None:
+        for _ in range(50):
+            replaced_file.replace(path, content)
+            assert path.read_bytes() in contents
+
+    with ThreadPoolExecutor(len(contents)) as threads:
+        for done in [threads.submit(write, content) for content in contents]:
+            done.result()
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import logging
 import socket
+import stat
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import aiocoap
@@ -61,6 +63,7 @@ def value() -> Value:
 def server_of(value: Value, *hosts: str, anonymous: bool = False) -> CoapServer:
     site = resource.Site()
     site.add_resource(["value"], value)
+    site.add_resource(["slow"], Slow())
     each = CoapListener(hosts or ("127.0.0.1",), 0)
     access = open_access() if anonymous else keys_may_all()
     return CoapServer(site, coap=each, coaps=each, keystore=KEYS, access=access)
@@ -116,6 +119,106 @@ async def test_a_session_is_opened_once_for_many_requests(server: CoapServer) ->
     async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
         for _ in range(3):
             await client.request("GET", secure(server))
+    assert server.counters is not None
+    assert server.counters.handshakes == 1
+
+
+async def test_requests_that_begin_side_by_side_share_one_session(server: CoapServer) -> None:
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
+        asked = (client.request("GET", secure(server), timeout_s=3) for _ in range(3))
+        assert all(answer.ok for answer in await asyncio.gather(*asked))
+    assert server.counters is not None
+    assert server.counters.handshakes == 1
+
+
+async def test_sessions_of_requests_that_begin_side_by_side_leave_no_socket_open(
+    server: CoapServer,
+) -> None:
+    def sockets() -> int:
+        return sum(stat.S_ISSOCK(each.stat().st_mode) for each in open_files())
+
+    def open_files() -> list[Path]:
+        return [each for each in Path("/proc/self/fd").iterdir() if each.exists()]
+
+    before = sockets()
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
+        await asyncio.gather(*(client.request("GET", secure(server)) for _ in range(3)))
+        assert sockets() > before
+    while sockets() != before:
+        await asyncio.sleep(0)
+
+
+class Reboot(asyncio.DatagramProtocol):
+    """An address at which one server stands, and then another one that knows no sessions."""
+
+    def __init__(self, server: CoapServer) -> None:
+        self.server = server
+        self._client: Any = None
+        self._outside: Any = None
+        self._inside: dict[CoapServer, Any] = {}
+
+    def connection_made(self, transport: Any) -> None:
+        self._outside = transport
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        self._client = addr
+        server = self.server
+        if server not in self._inside:
+            inside = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            inside.setblocking(False)
+            inside.connect(("127.0.0.1", server.coaps_port))
+            self._inside[server] = inside
+            asyncio.get_running_loop().add_reader(inside, self._answered, server)
+        self._inside[server].send(data)
+
+    def _answered(self, server: CoapServer) -> None:
+        data = self._inside[server].recv(65_535)
+        if server is self.server:
+            self._outside.sendto(data, self._client)
+
+    def close(self) -> None:
+        for inside in self._inside.values():
+            asyncio.get_running_loop().remove_reader(inside)
+            inside.close()
+        self._outside.close()
+
+
+async def test_a_server_that_forgot_its_sessions_is_asked_in_a_new_one(value: Value) -> None:
+    loop = asyncio.get_running_loop()
+    async with (
+        server_of(value) as first,
+        server_of(value) as second,
+        CoapClient(psk_identity="meter-1", psk_key=KEY) as client,
+    ):
+        outside, there = await loop.create_datagram_endpoint(
+            lambda: Reboot(first), ("127.0.0.1", 0)
+        )
+        uri = f"coaps://127.0.0.1:{outside.get_extra_info('sockname')[1]}/value"
+        assert (await client.request("GET", uri)).ok
+        there.server = second
+        with pytest.raises(NoAnswerError):
+            await client.request("GET", uri, timeout_s=0.2)
+        assert (await client.request("GET", uri)).ok
+        there.close()
+
+
+class Slow(resource.Resource):
+    """A resource whose answer does not come in time."""
+
+    async def render_get(self, _incoming: aiocoap.Message) -> aiocoap.Message:
+        await asyncio.Event().wait()
+
+
+async def test_a_slow_answer_does_not_end_a_session_in_which_the_server_speaks(
+    server: CoapServer, value: Value
+) -> None:
+    del value
+    async with CoapClient(psk_identity="meter-1", psk_key=KEY) as client:
+        assert (await client.request("GET", secure(server))).ok
+        slow = secure(server).replace("/value", "/slow")
+        with pytest.raises(NoAnswerError):
+            await client.request("GET", slow, timeout_s=3)
+        assert (await client.request("GET", secure(server))).ok
     assert server.counters is not None
     assert server.counters.handshakes == 1
 

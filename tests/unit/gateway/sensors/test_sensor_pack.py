@@ -15,8 +15,9 @@ from loop_turns import LoopTurns, turns
 
 from gateway.coap.operations.encoded_rows import ROWS_PER_TURN
 from gateway.coap.operations.status import JSON
-from gateway.coap.sensors.pack import SENML_ETCH_CBOR, SENML_ETCH_JSON
+from gateway.coap.sensors.pack import AT_ONCE, SENML_ETCH_CBOR, SENML_ETCH_JSON, SensorPack
 from gateway.coap.sensors.resources import SensorResources
+from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError
 from gateway.sensors.switch import Switch
@@ -131,6 +132,48 @@ async def test_other_formats_are_refused(site: resource.Site) -> None:
         await ask(site, Code.FETCH, [{"n": "valve"}], content_format=110)
     with pytest.raises(error.NotAcceptable):
         await ask(site, Code.GET, accept=0)
+
+
+class Hung(Sensor):
+    """A driver that does not come back before it is let go."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.let_go = asyncio.Event()
+
+    async def read(self) -> float:
+        await self.let_go.wait()
+        return 1.0
+
+
+class Unrendered:
+    """A sensor's resource of which a pack needs the sensor alone."""
+
+    def __init__(self, sensor: Sensor) -> None:
+        self.sensor = sensor
+
+    def good_for_s(self, _reading: Reading) -> float:
+        return 0.0
+
+    def rendered(self, _accept: int | None, _reading: Reading) -> None:
+        return None
+
+
+async def test_drivers_that_hang_keep_no_other_sensor_from_the_pack() -> None:
+    hung, steady = [Hung(f"hung/{number}") for number in range(AT_ONCE + 1)], Steady("temp", 21.5)
+    sampler = Sampler(lambda *_: None, timeout_s=60.0)
+    sampler.add_all([*hung, steady])
+    await sampler.current(steady)
+    served = {sensor.name: Unrendered(sensor) for sensor in (*hung, steady)}
+    pack = SensorPack(served, sampler, "gw-1/", wait_s=0.01)
+    answer = await pack.render_get(Message(code=Code.GET))
+    assert values(json.loads(answer.payload)) == {"gw-1/temp": 21.5}
+    # The reads go on, and whoever asks again gets what came of them.
+    hung[0].let_go.set()
+    await turns(5)
+    answer = await pack.render_get(Message(code=Code.GET))
+    assert values(json.loads(answer.payload)) == {"gw-1/hung/0": 1.0, "gw-1/temp": 21.5}
+    sampler.close()
 
 
 class Many:

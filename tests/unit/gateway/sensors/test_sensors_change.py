@@ -104,6 +104,23 @@ async def test_a_reload_adds_and_removes_sensors_and_the_others_keep_their_state
     await until(lambda: place.retained == {"kept", "comes"})
 
 
+HEARD = (
+    '[[sensors]]\ntype = "mqtt"\nname = "{0}"\ntopic = "z/{0}"\nformat = "text"\nretain = true\n'
+)
+
+
+async def test_what_an_earlier_life_retained_of_a_sensor_ends_with_it(place: Place) -> None:
+    await place.reload(HEARD.format("door") + HEARD.format("gate"))
+    hear = place.gateway.process.parts.readings.hear
+    hear([("z/door", 1, b"7"), ("z/gate", 1, b"8")])
+    await until(lambda: place.retained == {"door", "gate"})
+    await place.gateway.stop()
+    await place.gateway.start()
+    assert place.retained == {"door", "gate"}
+    await place.reload(HEARD.format("gate"))
+    await until(lambda: place.retained == {"gate"})
+
+
 async def test_a_sensor_whose_table_changes_is_made_anew(place: Place) -> None:
     assert (await place.ask("PUT", "/sensors/kept", payload=b"1")).ok
     await place.reload(SWITCH.format("kept", "interval_s = 7"))

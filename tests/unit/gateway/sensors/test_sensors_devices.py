@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiocoap.numbers.codes import Code
 from fleet_gateway import Fleet, FleetGateway, until
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from gateway.coap_client import CoapClient, Response
 from gateway.mqtt import Publish
 from gateway.sensors import senml
 from gateway.sensors.catalogue import Workshop
+from gateway.sensors.coap_device import CoapDevice, CoapSensor
 from gateway.sensors.mqtt_device import MessageError, MessageForm, MqttActuator, pointed
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
@@ -317,6 +319,46 @@ async def test_a_coap_device_is_observed_and_its_end_is_told(place: Place) -> No
         pass
     await place.gateway.process.parts.readings.remove("far")
     await until(lambda: not place.gateway.process.parts.readings._closing)
+
+
+class Forgetful(asyncio.DatagramProtocol):
+    """A device that lets itself be observed, and knows nothing of it any more at once."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._transport: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        if data[1] != int(Code.GET):
+            return
+        self.asked += 1
+        token = data[4 : 4 + (data[0] & 0x0F)]
+        # Observe (6), Content-Format (12) of text, and the payload (RFC 7252, section 3).
+        said = bytes((0x61, self.asked, 0x60, 0xFF)) + str(self.asked).encode()
+        acknowledged = bytes((0x60 | len(token), int(Code.CONTENT))) + data[2:4] + token
+        self._transport.sendto(acknowledged + said, addr)
+
+
+async def test_rfc7641_3_3_1_a_coap_device_that_forgot_its_observers_is_observed_again() -> None:
+    loop, heard, told = asyncio.get_running_loop(), list[Any](), asyncio.Event()
+
+    def push(outcome: Any) -> None:
+        heard.append(outcome)
+        if len(heard) == 3:
+            told.set()
+
+    transport, _ = await loop.create_datagram_endpoint(Forgetful, ("127.0.0.1", 0))
+    uri = f"coap://127.0.0.1:{transport.get_extra_info('sockname')[1]}/t"
+    sensor = CoapSensor("far", CoapDevice(uri, MessageForm(), is_observed=True), interval_s=0.1)
+    sensor.push = push
+    sensor.begin()
+    await told.wait()
+    await sensor.close()
+    transport.close()
+    assert heard == [1.0, 2.0, 3.0]
 
 
 async def test_a_coap_device_that_is_not_there_says_so(place: Place) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -383,16 +384,24 @@ async def test_a_file_that_the_gateway_may_not_write_is_changed_by_a_command(
     assert lines(gateway) == before
 
 
-async def test_what_can_not_be_written_is_said_and_nobody_is_out(gateway: PageGateway) -> None:
+async def test_what_can_not_be_written_is_said_and_nobody_is_out(
+    gateway: PageGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = lines(gateway)
-    blocked = gateway.folder / f"passwords.{os.getpid()}.new"
-    blocked.mkdir()
+    opened = os.open
+
+    def full(path: str | Path, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if Path(path).name.startswith("passwords.") and Path(path).suffix == ".new":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return opened(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", full)
     async with looker(gateway, "anna") as anna, looker(gateway, "olga") as olga:
         for method, path, body in CHANGES:
             status, told = await anna.ask(method, path, body)
             assert status == 507 and "access.password_file: it can't be written" in told["error"]
         with alone(gateway.folder / "passwords"):
-            blocked.rmdir()
+            monkeypatch.setattr(os, "open", opened)
             status, told = await anna.ask("POST", "users", {"user": "paul"})
             assert status == 429 and "another program changes it" in told["error"]
         (gateway.folder / "passwords").write_text(f"{before}broken line\n")

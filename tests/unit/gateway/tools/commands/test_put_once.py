@@ -57,6 +57,12 @@ async def test_where_no_time_is_left_what_came_of_it_is_told() -> None:
         await write_once(client, FAR, BODY, 5.0)
 
 
+async def test_the_time_that_is_told_is_that_of_all_askings_together() -> None:
+    client: Any = Client("", "")
+    with pytest.raises(NoAnswerError, match=r"valve: no answer within 6\.001 s"):
+        await write_once(client, FAR, BODY, 6.001)
+
+
 async def test_what_a_gateway_said_is_told_though_the_last_asking_was_not_answered() -> None:
     client: Any = Client("5.04", "")
     assert (await write_once(client, FAR, BODY, 6.001)).code == "5.04"
