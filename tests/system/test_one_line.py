@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import pty
@@ -14,6 +16,7 @@ import pytest
 from cryptography import x509
 
 from gateway.base import exit_codes
+from gateway.tools.commands import output
 
 HEDGEROW = [sys.executable, "-m", "gateway.tools.cli"]
 PRINTING = [
@@ -63,6 +66,17 @@ def test_a_reader_that_has_gone_is_one_line(arguments: list[str]) -> None:
     finally:
         os.close(writing)
     assert (code, said) == (2, "hedgerow: standard output: Broken pipe\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_what_an_encoding_lacks_is_escaped(encoding: str) -> None:
+    taken = io.BytesIO()
+    stream = io.TextIOWrapper(taken, encoding=encoding)
+    with contextlib.redirect_stdout(stream), output.arriving():
+        sys.stdout.write("└─ 漢\udcff\n")
+        sys.stdout.writelines(["ok\n"])
+    kanji = "漢" if encoding == "utf-8" else "\\u6f22"
+    assert taken.getvalue().decode(encoding) == f"`- {kanji}\\udcff\nok\n"
 
 
 def test_an_output_that_is_closed_is_one_line() -> None:

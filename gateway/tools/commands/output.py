@@ -7,10 +7,13 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, TextIO, cast
+from typing import Any, Final, TextIO, cast
 
 from gateway.base.printable import printable
 from gateway.tools.commands.errors import WrongUseError
+
+_PLAIN_LINES: Final = str.maketrans("─│├└", "-||`")
+"""Lines of a drawn tree, for an encoding that has none."""
 
 
 class OutputError(WrongUseError):
@@ -65,11 +68,17 @@ class _Checked:
 
     def write(self, text: str) -> int:
         with self._naming():
-            return self._stream.write(text)
+            try:
+                return self._stream.write(text)
+            except UnicodeEncodeError as error:  # not UTF-8, or the name of a file that is none
+                encoding = error.encoding
+                drawn = text.translate(_PLAIN_LINES)
+                shown = drawn.encode(encoding, "backslashreplace").decode(encoding)
+                return self._stream.write(shown)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        with self._naming():
-            self._stream.writelines(lines)
+        for line in lines:
+            self.write(line)
 
     def flush(self) -> None:
         with self._naming():
