@@ -101,3 +101,38 @@ async def test_a_port_that_another_takes_between_bind_and_listen_is_an_error_on_
     with other, pytest.raises(OSError, match="Address already in use") as refused:
         await event_loop.listen(asyncio.Protocol, "127.0.0.1", port)
     assert refused.value.errno == errno.EADDRINUSE
+
+
+@pytest.mark.parametrize("loop", ["", "asyncio"])
+def test_a_task_that_swallows_its_cancellation_keeps_no_process_from_its_end(
+    loop: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(event_loop.CHOICE_VARIABLE, loop)
+    ended, is_free = [], False
+
+    async def swallow() -> None:
+        while not is_free:
+            try:
+                await asyncio.sleep(3_600)
+            except asyncio.CancelledError:
+                ended.append("swallowed")
+
+    async def obey() -> None:
+        try:
+            await asyncio.sleep(3_600)
+        finally:
+            await asyncio.sleep(0)
+            ended.append("obeyed")
+
+    tasks = []
+
+    async def main() -> str:
+        tasks.append(asyncio.create_task(swallow(), name="call bad driver"))
+        tasks.append(asyncio.create_task(obey()))
+        await asyncio.sleep(0)
+        return "done"
+
+    assert event_loop.run(main(), patience_s=0.05) == "done"
+    assert sorted(ended) == ["obeyed", "swallowed"]
+    assert "task call bad driver does not end when it is told to" in caplog.text
+    is_free = True
