@@ -79,6 +79,14 @@ def test_what_an_encoding_lacks_is_escaped(encoding: str) -> None:
     assert taken.getvalue().decode(encoding) == f"`- {kanji}\\udcff\nok\n"
 
 
+def test_an_encoding_takes_its_own_letters_and_escapes_those_of_others() -> None:
+    taken = io.BytesIO()
+    stream = io.TextIOWrapper(taken, encoding="iso8859-2")
+    with contextlib.redirect_stdout(stream), output.arriving():
+        sys.stdout.write("├ Łódź ñ\n")
+    assert taken.getvalue().decode("iso8859-2") == "| Łódź \\xf1\n"
+
+
 def test_an_output_that_is_closed_is_one_line() -> None:
     shell = ["sh", "-c", 'exec "$@" >&-', "sh"]
     code, _, said = run([*shell, *HEDGEROW, "passwd", "alice"])
@@ -162,7 +170,7 @@ def test_growth_and_timing_are_told_as_json_too() -> None:
     assert json.loads(out)["cold_start_s"]["times"] == 2
 
 
-@pytest.mark.parametrize(("command", "timeout_s"), [("status", 10), ("drain", 60), ("get", 10)])
+@pytest.mark.parametrize(("command", "timeout_s"), [("status", 15), ("drain", 60), ("get", 15)])
 def test_help_names_the_time_out_that_holds(command: str, timeout_s: int) -> None:
     _, out, _ = run([*HEDGEROW, command, "--help"])
     assert f"--timeout S how long to wait, in seconds (default: {timeout_s})" in " ".join(

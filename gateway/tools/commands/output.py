@@ -70,8 +70,8 @@ class _Checked:
         with self._naming():
             try:
                 return self._stream.write(text)
-            except UnicodeEncodeError as error:  # not UTF-8, or the name of a file that is none
-                encoding = error.encoding
+            except UnicodeEncodeError:  # not UTF-8, or the name of a file that is none
+                encoding = self._stream.encoding  # an error says "charmap" of many
                 drawn = text.translate(_PLAIN_LINES)
                 shown = drawn.encode(encoding, "backslashreplace").decode(encoding)
                 return self._stream.write(shown)
