@@ -82,7 +82,8 @@ class ServicePlan:
 
 _IN_MEMORY = """\
 # In memory: here alerts stand while the disk takes nothing, so that a new process tells their end.
-RuntimeDirectory=hedgerow
+# By the unit's name: several gateways on one machine have one each.
+RuntimeDirectory=%N
 RuntimeDirectoryMode=0700
 RuntimeDirectoryPreserve=yes
 """

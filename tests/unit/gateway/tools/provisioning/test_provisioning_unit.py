@@ -24,7 +24,7 @@ def test_the_system_s_has_its_state_made_by_systemd() -> None:
     program = "/opt/hedgerow/venv/bin/hedgerow"
     assert f"ExecStart={program} run --config /etc/hedgerow/hedgerow.toml" in made
     assert "StateDirectory=hedgerow" in made
-    assert {"RuntimeDirectory=hedgerow", "RuntimeDirectoryPreserve=yes"} <= set(made)
+    assert {"RuntimeDirectory=%N", "RuntimeDirectoryPreserve=yes"} <= set(made)
     assert "User=hedgerow" in made
     assert "ProtectHome=read-only" not in made
 
