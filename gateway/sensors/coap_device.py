@@ -29,6 +29,7 @@ from gateway.sensors.mqtt_device import (
 )
 from gateway.sensors.options import SensorOptions
 from gateway.sensors.parameters import NAME, DriverParameter
+from gateway.sensors.sampler import CALL_S
 from gateway.sensors.schedule import back_off_s
 from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
 from gateway.sensors.values import Outcome, fitting
@@ -61,6 +62,9 @@ PSK_IDENTITY: Final = DriverParameter(
 _BAD_REQUEST: Final = "4.00"
 AGAIN_S: Final = 1.0
 """An observation that ended is begun anew after so long, and then less and less often."""
+ASKED_S: Final = CALL_S - 1.0
+"""A device has so long to answer. A call that the sampler ends first would tell the client nothing
+of a silent device, so that a session that the device has forgotten would stay (`CoapClient`)."""
 SILENT_LEAST_S: Final = 1.0
 """One that tells nothing is begun anew after half of the time for which a value holds, and not
 before this."""
@@ -202,14 +206,16 @@ class CoapDevice:
 
     async def get(self) -> Value:
         """Its value; raises as `CoapSensor.read`."""
-        return self.value(await self.client.request("GET", self.uri))
+        return self.value(await self.client.request("GET", self.uri, timeout_s=ASKED_S))
 
     async def put(self, value: Value) -> None:
         """Set it, as text; raises as `CoapActuator.write`."""
         is_bytes = isinstance(value, bytes)
         payload = value if isinstance(value, bytes) else self.form.command(value)
         form = OCTETS if is_bytes else TEXT
-        answer = await self.client.request("PUT", self.uri, payload=payload, content_format=form)
+        answer = await self.client.request(
+            "PUT", self.uri, payload=payload, content_format=form, timeout_s=ASKED_S
+        )
         if answer.code == _BAD_REQUEST:
             raise ValueRefusedError(f"the device: {_diagnostic(answer)}")
         if not answer.ok:

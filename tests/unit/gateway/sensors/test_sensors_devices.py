@@ -24,7 +24,7 @@ from gateway.sensors.catalogue import Workshop
 from gateway.sensors.coap_device import CoapDevice, CoapSensor
 from gateway.sensors.mqtt_device import MessageError, MessageForm, MqttActuator, pointed
 from gateway.sensors.options import SensorConfigError
-from gateway.sensors.sampler import Sampler
+from gateway.sensors.sampler import CALL_S, Sampler
 from gateway.sensors.sensor import SensorError
 from record_formats.record import Record, decode
 from record_formats.value import Value
@@ -359,6 +359,40 @@ async def test_rfc7641_3_3_1_a_coap_device_that_forgot_its_observers_is_observed
     await sensor.close()
     transport.close()
     assert heard == [1.0, 2.0, 3.0]
+
+
+class TimedClient(CoapClient):
+    """Notes how long an answer may take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.limits_s: list[float] = []
+
+    async def request(
+        self, method: str, uri: str, *, timeout_s: float = 10.0, **_of_request: Any
+    ) -> Response:
+        assert uri == "coaps://h/t"
+        self.limits_s.append(timeout_s)
+        return Response("2.05" if method == "GET" else "2.04", b"1", None)
+
+
+class TimedDevice(CoapDevice):
+    """A device whose client answers for it."""
+
+    timed: TimedClient
+
+    @property
+    def client(self) -> CoapClient:
+        return self.timed
+
+
+async def test_the_client_of_a_coap_device_notes_its_silence_before_the_call_is_ended() -> None:
+    device = TimedDevice("coaps://h/t", MessageForm())
+    device.timed = TimedClient()
+    await device.get()
+    await device.put(1.0)
+    assert len(device.timed.limits_s) == 2
+    assert max(device.timed.limits_s) < CALL_S
 
 
 async def test_a_coap_device_that_is_not_there_says_so(place: Place) -> None:
