@@ -296,9 +296,12 @@ def _asked(kind: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Without what any of the shells would take for its own."""
-    text = text.replace("%%", "%").replace("'", "’").replace(":", " -")
-    return re.sub(r"[^\w ,.;()/=’-]", "", text).strip()
+    """Return a text for a place within single quotes, without what a shell would take for its own.
+
+    An apostrophe ends the quotes, stands escaped between them, and begins them anew.
+    """
+    text = text.replace("%%", "%").replace(":", " -")
+    return re.sub(r"[^\w ,.;()/='-]", "", text).strip().replace("'", r"'\''")
 
 
 _SHELLS: dict[str, Callable[[Mapping[str, CommandForm]], Iterator[str]]] = {

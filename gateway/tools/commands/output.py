@@ -12,7 +12,8 @@ from typing import Any, Final, TextIO, cast
 from gateway.base.printable import printable
 from gateway.tools.commands.errors import WrongUseError
 
-_PLAIN_LINES: Final = str.maketrans("─│├└", "-||`")
+_LINES: Final = "─│├└"
+_PLAIN_LINES: Final = str.maketrans(_LINES, "-||`")
 """Lines of a drawn tree, for an encoding that has none."""
 
 
@@ -72,7 +73,7 @@ class _Checked:
                 return self._stream.write(text)
             except UnicodeEncodeError:  # not UTF-8, or the name of a file that is none
                 encoding = self._stream.encoding  # an error says "charmap" of many
-                drawn = text.translate(_PLAIN_LINES)
+                drawn = text if _has_lines(encoding) else text.translate(_PLAIN_LINES)
                 shown = drawn.encode(encoding, "backslashreplace").decode(encoding)
                 return self._stream.write(shown)
 
@@ -94,6 +95,15 @@ class _Checked:
         except OSError as error:
             _give_up(self._stream)
             raise OutputError(f"standard output: {error.strerror or error}") from error
+
+
+def _has_lines(encoding: str) -> bool:
+    """Return True if an encoding has the lines of a drawn tree."""
+    try:
+        _LINES.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _give_up(stream: TextIO) -> None:

@@ -33,6 +33,18 @@ class Parser(argparse.ArgumentParser):
             parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return options
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        """Convert an argument; one that is no text is refused, unless it names a file."""
+        value = super()._get_value(action, arg_string)
+        # The words of a command below come by here as well; its own parser looks at them.
+        if action.nargs != argparse.PARSER and not isinstance(value, os.PathLike):
+            try:
+                arg_string.encode()
+            except UnicodeEncodeError as error:
+                shown = ascii(arg_string)
+                raise argparse.ArgumentError(action, f"{shown} is no text here") from error
+        return value
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         choices = None if action.choices is None else list(map(str, action.choices))
         if choices is not None and str(value) not in choices:

@@ -71,7 +71,7 @@ class Terminal:
             Style.FAINT: curses.A_DIM,
             **dict.fromkeys(_COLOURS, curses.A_BOLD),
         }
-        if curses.has_colors():
+        if _wants_colours() and curses.has_colors():
             for number, (style, colour) in enumerate(_COLOURS.items(), 1):
                 curses.init_pair(number, colour, -1)
                 self._attributes[style] = curses.color_pair(number)
@@ -133,15 +133,21 @@ def opened() -> Iterator[Terminal]:
         screen.nodelay(True)
         with contextlib.suppress(curses.error):
             curses.curs_set(0)
-        with contextlib.suppress(curses.error):
-            curses.start_color()
-            curses.use_default_colors()
+        if _wants_colours():
+            with contextlib.suppress(curses.error):
+                curses.start_color()
+                curses.use_default_colors()
         yield Terminal(screen)
     finally:
         screen.keypad(False)
         curses.nocbreak()
         curses.echo()
         curses.endwin()
+
+
+def _wants_colours() -> bool:
+    """Return False where NO_COLOR has a value (https://no-color.org); bold text tells then."""
+    return not os.environ.get("NO_COLOR")
 
 
 def _encodable(text: str) -> str:
