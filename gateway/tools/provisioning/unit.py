@@ -82,7 +82,8 @@ class ServicePlan:
 
 _IN_MEMORY = """\
 # In memory: here alerts stand while the disk takes nothing, so that a new process tells their end.
-RuntimeDirectory=hedgerow
+# It is named after the unit: each of several gateways on one machine has its own.
+RuntimeDirectory=%N
 RuntimeDirectoryMode=0700
 RuntimeDirectoryPreserve=yes
 """

@@ -24,9 +24,14 @@ def test_the_system_s_has_its_state_made_by_systemd() -> None:
     program = "/opt/hedgerow/venv/bin/hedgerow"
     assert f"ExecStart={program} run --config /etc/hedgerow/hedgerow.toml" in made
     assert "StateDirectory=hedgerow" in made
-    assert {"RuntimeDirectory=hedgerow", "RuntimeDirectoryPreserve=yes"} <= set(made)
     assert "User=hedgerow" in made
     assert "ProtectHome=read-only" not in made
+
+
+def test_each_of_two_gateways_on_a_machine_keeps_its_alerts_in_a_folder_of_its_own() -> None:
+    made = lines("/srv/gw", "/srv/gw/state")
+    # systemd.unit(5): the unit's name without ".service", as `files.unit_name` gives it.
+    assert {"RuntimeDirectory=%N", "RuntimeDirectoryPreserve=yes"} <= set(made)
 
 
 def test_a_user_s_own_may_write_its_state_and_read_its_home() -> None:
