@@ -142,6 +142,19 @@ class WayQueue:
         self._state.dropped += MAX_WAITING + excess - len(self._state.waiting)
 
 
+def drop_all(state: WayState, why: str) -> None:
+    """Drop what waits for a way that there is no more, and count it.
+
+    Args:
+        state: of the way; it is changed in place.
+        why: what is told of it.
+
+    """
+    state.dropped += len(state.waiting)
+    state.waiting = []
+    state.trouble = why[:MAX_TROUBLE]
+
+
 def _worth(record: AlertRecord, unseen: set[str]) -> int:
     if record.change == "reminded":
         return 0

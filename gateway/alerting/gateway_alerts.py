@@ -15,7 +15,7 @@ import msgspec
 from alerts.desk import TEST_RULE, AlertDesk, AlertNotFoundError, AlertSubject, LookTime, trial
 from alerts.holding import FREE, LocalTime, RecordHold, holding_of
 from alerts.matcher import AlertMatcher
-from alerts.outgoing import WayQueue
+from alerts.outgoing import WayQueue, drop_all
 from alerts.record import AlertRecord
 from alerts.state import AlertSilence, AlertState, OpenAlert, WayState
 from alerts.terms import ways_of
@@ -57,11 +57,16 @@ class GatewayAlerts:
         self._plan = plan
         self._judge = GatewayJudge(plan.limits)
         self._desk = AlertDesk(state, plan.terms, plan.remind_s)
-        state.ways = {way: state.ways.get(way, WayState()) for way in plan.ways}
+        kept = {way: state.ways.get(way, WayState()) for way in plan.ways}
+        # A way that is gone is told of until the next start, where that costs somebody a record.
+        gone = {way: one for way, one in state.ways.items() if way not in kept and one.waiting}
+        for one in gone.values():
+            drop_all(one, "the configuration has this way no more: what waited was dropped")
+        state.ways = kept | gone
         self._routes = plan.routes
         self._queues = {
             way: WayQueue(one, plan.gather_s, partial(self._holding, way))
-            for way, one in state.ways.items()
+            for way, one in kept.items()
         }
         self._escalates = any(one.after_s > 0 for one in plan.routes)
         self.has_unkept = False

@@ -371,10 +371,14 @@ def _neighbours(
     telling: Collection[str],
 ) -> None:
     verdict.judge(rules.NO_LINK)
+    verdict.judge(rules.NEIGHBOUR_AWAY)
     if not seen.links:  # that says all: of others an alert neither begins nor ends meanwhile
         _cut_off(verdict, seen, held)
+        # Whom nobody dials any more, since the configuration has another one, is no neighbour.
+        dialled = {str(one["address"]) for one in seen.dialled}
+        of_neighbours = (one for one in held if one[0] == rules.NEIGHBOUR_AWAY)
+        verdict.unsure.update(one for one in of_neighbours if one[2] in dialled)
         return
-    verdict.judge(rules.NEIGHBOUR_AWAY)
     for one in seen.dialled:
         if not one["linked"] and one["fails_since_s"] is not None:
             who = str(one["id"] or "")

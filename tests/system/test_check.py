@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from authority import Authority
 
+from gateway.base.toml.toml_file import load
+from gateway.process.configuration.config import ConfigError, GatewaySettings
+
 GOOD = """\
 [gateway]
 id = "gw"
@@ -370,3 +373,36 @@ def test_what_is_wrong_with_coaps_certificates_is_told(folder: Path) -> None:
     assert outdated.startswith(
         f"10: coap.client_crl_file: {folder}/lists.pem:1: was to be renewed until"
     )
+
+
+def test_a_state_folder_that_is_something_else_is_told(folder: Path) -> None:
+    (folder / "state").touch()
+    assert faults(folder, GOOD) == [
+        f"3: gateway.state_dir: {folder / 'state'}: a file, not a folder"
+    ]
+    below = GOOD.replace('"state"', '"state/of/gw"')
+    assert faults(folder, below) == [
+        f"3: gateway.state_dir: {folder / 'state'}: a file, not a folder"
+    ]
+
+
+@pytest.mark.parametrize("kind", ["a folder", "a pipe", "a link in a circle of links"])
+def test_what_is_no_file_is_told_as_what_it_is(folder: Path, kind: str) -> None:
+    def make(path: Path) -> None:
+        match kind:
+            case "a folder":
+                path.mkdir()
+            case "a pipe":
+                os.mkfifo(path)
+            case _:
+                path.symlink_to(path.name)
+
+    make(folder / "other.toml")
+    told = f"{folder / 'other.toml'}: {kind}, not a file"
+    code, lines, said = check(folder / "other.toml")
+    assert (code, lines, said) == (2, [], f"hedgerow: {told}\n")
+    with pytest.raises(ConfigError, match=f"{kind}, not a file"):
+        load(folder / "other.toml", GatewaySettings)
+    (folder / "tree.key").unlink()
+    make(folder / "tree.key")
+    assert faults(folder, GOOD) == [f"9: tree.key_file: {folder / 'tree.key'}: {kind}, not a file"]

@@ -75,8 +75,8 @@ def test_what_an_encoding_lacks_is_escaped(encoding: str) -> None:
     with contextlib.redirect_stdout(stream), output.arriving():
         sys.stdout.write("└─ 漢\udcff\n")
         sys.stdout.writelines(["ok\n"])
-    kanji = "漢" if encoding == "utf-8" else "\\u6f22"
-    assert taken.getvalue().decode(encoding) == f"`- {kanji}\\udcff\nok\n"
+    shown = "└─ 漢" if encoding == "utf-8" else "`- \\u6f22"
+    assert taken.getvalue().decode(encoding) == f"{shown}\\udcff\nok\n"
 
 
 def test_an_encoding_takes_its_own_letters_and_escapes_those_of_others() -> None:

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 from dtls.byte_order_mark import why_marked
 from gateway.base import systemd_credentials
 from gateway.base.near_words import near
+from gateway.base.path_kind import FILE, kind_of, why_no_file
 from light_dataclasses import dataclass
 
 OFF = "off"
@@ -191,6 +192,8 @@ def byte_fault(data: bytes, error: UnicodeDecodeError) -> str:
 
 def _text(path: Path) -> str:
     try:
+        if (kind := kind_of(path)) not in {None, FILE}:
+            raise ConfigError(str(path), f"{kind}, not a file")
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(str(path), error.strerror or "can't be read") from error
@@ -333,8 +336,8 @@ class _Reader:
                 and (held := systemd_credentials.held(path.name)) is not None
             ):
                 return held
-            if where.endswith("_file") and not path.is_file():
-                raise ConfigError(where, f"{path}: no such file")
+            if where.endswith("_file") and (why := why_no_file(path)):
+                raise ConfigError(where, f"{path}: {why}")
         except OSError as error:  # a folder on the way that this user may not look into
             raise ConfigError(where, f"{path}: {error.strerror}") from error
         return path

@@ -165,6 +165,7 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
     lists = () if own is None else kept_lists(own.state_dir)
     password = None if keys is None else keys.password_file
     if own is not None:
+        yield lambda: state.check_state_dir(own)
         yield lambda: state.check_sensors_dir(own)
     if (tree := sections["tree"]) is not None:
         yield tree.key

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.base import build
 from gateway.base.kept_file import KeptFile
+from gateway.base.path_kind import why_no_folder
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
 from gateway.home_assistant.announcements import Announcements
@@ -112,6 +113,23 @@ def announcing(own: GatewaySection) -> AnnouncingGateway:
     return AnnouncingGateway(own.id, own.place.prefix(own.id), build.VERSION)
 
 
+def check_state_dir(own: GatewaySection) -> None:
+    """Check that the folder of the state is one, or can be made.
+
+    Raises:
+        ConfigError: something else is there.
+
+    """
+    try:
+        why = why_no_folder(own.state_dir)
+    except PermissionError:  # the service's user may look where this one may not
+        return
+    except OSError as error:
+        raise ConfigError("gateway.state_dir", str(error)) from error
+    if why:
+        raise ConfigError("gateway.state_dir", why)
+
+
 def check_sensors_dir(own: GatewaySection) -> None:
     """Check that the folder of own sensor classes is there, where the configuration names one.
 
@@ -120,7 +138,8 @@ def check_sensors_dir(own: GatewaySection) -> None:
 
     """
     if own.sensors_dir is not None and not own.sensors_dir.is_dir():
-        raise ConfigError("gateway.sensors_dir", f"{own.sensors_dir}: no such folder")
+        why = why_no_folder(own.sensors_dir) or f"{own.sensors_dir}: no such folder"
+        raise ConfigError("gateway.sensors_dir", why)
 
 
 def workshop(settings: GatewaySettings) -> Workshop:

@@ -13,6 +13,7 @@ import asyncio
 import ssl
 from pathlib import Path
 
+from gateway.base.path_kind import why_no_file
 from gateway.node.links.refusal import reason
 from gateway.process.configuration import place as config_place
 from gateway.tools.commands.errors import FailedError, WrongUseError
@@ -150,7 +151,7 @@ def _context(options: argparse.Namespace, *, verifies: bool) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     for name, path in (("cafile", options.cafile), ("cert", options.cert), ("key", options.key)):
         if path is not None and not path.is_file():
-            raise WrongUseError(f"--{name}: {path}: no such file")
+            raise WrongUseError(f"--{name}: {path}: {why_no_file(path)}")
     try:
         if options.cafile is not None:
             context.load_verify_locations(options.cafile)

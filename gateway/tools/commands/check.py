@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gateway.base import exit_codes
+from gateway.base.path_kind import FILE, kind_of
 from gateway.process.running.configuration_faults import faults_of
 from gateway.tools.commands.errors import WrongUseError
 from gateway.tools.commands.output import print_json
@@ -24,6 +25,8 @@ def run(path: Path, *, as_json: bool) -> int:
 
     """
     try:
+        if (kind := kind_of(path)) not in {None, FILE}:
+            raise WrongUseError(f"{path}: {kind}, not a file")
         data = path.read_bytes()
     except OSError as error:
         raise WrongUseError(f"{path}: {error.strerror}") from error

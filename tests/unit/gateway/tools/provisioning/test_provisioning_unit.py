@@ -29,6 +29,12 @@ def test_the_system_s_has_its_state_made_by_systemd() -> None:
     assert "ProtectHome=read-only" not in made
 
 
+def test_each_of_two_gateways_on_a_machine_keeps_its_alerts_in_a_folder_of_its_own() -> None:
+    made = lines("/srv/gw", "/srv/gw/state")
+    # systemd.unit(5): the unit's name without ".service", as `files.unit_name` gives it.
+    assert {"RuntimeDirectory=%N", "RuntimeDirectoryPreserve=yes"} <= set(made)
+
+
 def test_a_user_s_own_may_write_its_state_and_read_its_home() -> None:
     made = lines("/home/pi/.config/hedgerow", "/home/pi/.config/hedgerow/state")
     assert "ReadWritePaths=/home/pi/.config/hedgerow/state" in made
