@@ -51,8 +51,14 @@ Announce = Callable[[Sequence[ConfiguredSensor]], Announcements]
 """Returns what Home Assistant is told of sensors; raises ConfigError if they can't be announced."""
 FindRetained = Callable[[Sequence[str]], Mapping[str, bytes]]
 """Returns the payloads that are retained on topics that filters match."""
+FindKept = Callable[[str], tuple[bytes, float] | None]
+"""Returns what is retained on a topic, and its age in seconds."""
 
 _log = logging.getLogger(__name__)
+
+
+def _nothing_kept(_topic: str) -> None:
+    """Nothing is known of what is retained before the start."""
 
 
 def _none() -> None:
@@ -102,6 +108,7 @@ class Readings:
         self._retained: dict[str, set[str]] = {}
         """Topics on which readings of a sensor are retained, by this life or one before."""
         self._followers: list[Callable[[Sequence[str], Sequence[Sensor]], None]] = []
+        self._kept_on: FindKept = _nothing_kept
         self._wishes: Demand | None = None
         self._changing = asyncio.Lock()
         self._closing: set[asyncio.Future[None]] = set()
@@ -214,13 +221,15 @@ class Readings:
 
     # -- from start to end -----------------------------------------------------------------------
 
-    def start(self, retained: FindRetained) -> None:
+    def start(self, retained: FindRetained, kept_on: FindKept) -> None:
         """Announce the sensors, and read them from now on.
 
         Args:
             retained: finds what is retained now.
+            kept_on: finds it on one topic, now and whenever a sensor comes that listens there.
 
         """
+        self._kept_on = kept_on
         self._recall(retained)
         for entry in self._announcements.begin(retained(self._announcements.filters)):
             self._accept(entry)
@@ -267,6 +276,15 @@ class Readings:
             sensor.publish = self._publish_for_sensor
             self.sampler.add(sensor)
             self.sampler.begin(sensor)
+            if sensor.topics:  # not now: see `hear`
+                asyncio.get_running_loop().call_soon(self._give_retained, sensor)
+
+    def _give_retained(self, sensor: Sensor) -> None:
+        """Have a sensor hear what is retained on its topics, as whoever subscribes does."""
+        for topic in sensor.topics:
+            kept = self._kept_on(topic) if sensor in self._hearing.get(topic, ()) else None
+            if kept is not None:
+                self.sampler.recall(sensor, topic, *kept)
 
     def end(self) -> None:
         """Read them no more."""
