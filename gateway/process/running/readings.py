@@ -27,6 +27,7 @@ from gateway.base.watched_tasks import WatchedTasks
 from gateway.broker.hooks import Demand
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.commands import REFUSED, Commands, not_vouched
+from gateway.process.running.heard_topics import FindKept, HeardTopics
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import DriverHangsError
 from gateway.sensors.reading import Reading, names_of
@@ -45,20 +46,13 @@ that one's clients want."""
 
 TOLD_CHARACTERS: Final = 60
 """So much of a value stands in the list of sensors."""
-UNHEARD: Final = "message that a sensor may not be told"
 
 Announce = Callable[[Sequence[ConfiguredSensor]], Announcements]
 """Returns what Home Assistant is told of sensors; raises ConfigError if they can't be announced."""
 FindRetained = Callable[[Sequence[str]], Mapping[str, bytes]]
 """Returns the payloads that are retained on topics that filters match."""
-FindKept = Callable[[str], tuple[bytes, float] | None]
-"""Returns what is retained on a topic, and its age in seconds."""
 
 _log = logging.getLogger(__name__)
-
-
-def _nothing_kept(_topic: str) -> None:
-    """Nothing is known of what is retained before the start."""
 
 
 def _none() -> None:
@@ -79,6 +73,7 @@ class Readings:
 
     Attributes:
         sampler: reads them.
+        heard: gives them the messages of their topics.
 
     """
 
@@ -108,7 +103,6 @@ class Readings:
         self._retained: dict[str, set[str]] = {}
         """Topics on which readings of a sensor are retained, by this life or one before."""
         self._followers: list[Callable[[Sequence[str], Sequence[Sensor]], None]] = []
-        self._kept_on: FindKept = _nothing_kept
         self._wishes: Demand | None = None
         self._changing = asyncio.Lock()
         self._closing: set[asyncio.Future[None]] = set()
@@ -117,7 +111,8 @@ class Readings:
         self._orders: dict[str, Callable[[str, bytes], None]] = {}
         self._order_topics: dict[str, Callable[[str, bytes], None]] = {}
         self._commands = Commands(self._announcements.actuators, self._base_name, write, refused)
-        self._hearing = self._listeners()
+        self.heard = HeardTopics(self.sampler, refused)
+        self.heard.follow(prefix, self.sensors)
         self.is_listening = bool(self.command_topics)
 
     @property
@@ -140,7 +135,7 @@ class Readings:
     @property
     def command_topics(self) -> list[str]:
         """The topics that this gateway itself listens to."""
-        return [*self._commands.topics, *self._order_topics, *self._hearing]
+        return [*self._commands.topics, *self._order_topics, *self.heard]
 
     def obey(self, suffix: str, take: Callable[[str, bytes], None]) -> None:
         """Have orders carried out that come on a topic below the gateway's own.
@@ -176,31 +171,11 @@ class Readings:
                     take(row[0], row[2])
                 else:
                     self._refused(REFUSED, not_vouched(row[0], voice))
-        if not self._hearing:
-            return
-        for row in rows:
-            sensors = self._hearing.get(row[0], ())
-            if sensors and voice is not None and not voice.may_speak(row[0]):
-                self._refused(UNHEARD, f"{row[0]!r} came into the tree by {voice.origin}")
-                continue
-            for sensor in sensors:
-                # Not now: what it says may publish, in the midst of a turn that does.
-                asyncio.get_running_loop().call_soon(self.sampler.hear, sensor, row[0], row[2])
+        self.heard.hear(rows, voice)
 
     def wish(self, wishes: Demand | None) -> None:
         """Tell somebody of topics that are wanted from now on, or no more."""
         self._wishes = wishes
-
-    def _listeners(self) -> dict[str, list[Sensor]]:
-        hearing: dict[str, list[Sensor]] = {}
-        own = tuple(f"{self._prefix}/{sensor.name}/" for sensor in self.sensors)
-        for sensor in self.sensors:
-            for topic in sensor.topics:
-                if f"{topic}/".startswith(own):  # what it published would be heard, and so on
-                    _log.error("sensor %s: %s is a sensor's of this gateway", sensor.name, topic)
-                else:
-                    hearing.setdefault(topic, []).append(sensor)
-        return hearing
 
     def met(self, gateway_id: str) -> None:
         """Another gateway is there that has to be told what it wants to know.
@@ -229,7 +204,7 @@ class Readings:
             kept_on: finds it on one topic, now and whenever a sensor comes that listens there.
 
         """
-        self._kept_on = kept_on
+        self.heard.kept_on = kept_on
         self._recall(retained)
         for entry in self._announcements.begin(retained(self._announcements.filters)):
             self._accept(entry)
@@ -276,15 +251,7 @@ class Readings:
             sensor.publish = self._publish_for_sensor
             self.sampler.add(sensor)
             self.sampler.begin(sensor)
-            if sensor.topics:  # not now: see `hear`
-                asyncio.get_running_loop().call_soon(self._give_retained, sensor)
-
-    def _give_retained(self, sensor: Sensor) -> None:
-        """Have a sensor hear what is retained on its topics, as whoever subscribes does."""
-        for topic in sensor.topics:
-            kept = self._kept_on(topic) if sensor in self._hearing.get(topic, ()) else None
-            if kept is not None:
-                self.sampler.recall(sensor, topic, *kept)
+            self.heard.begin(sensor)
 
     def end(self) -> None:
         """Read them no more."""
@@ -519,7 +486,7 @@ class Readings:
         self._announcements = announcements
         self._commands.follow(announcements.actuators)
         self._follow_orders()
-        self._hearing = self._listeners()
+        self.heard.follow(self._prefix, self.sensors)
         after = set(self.command_topics)
         self.is_listening = bool(after)
         self._tell_wishes(before, after)
