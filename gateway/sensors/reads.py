@@ -64,15 +64,20 @@ class Reads:
             task.add_done_callback(partial(self._is_over, sensor))
         return await asyncio.shield(task)
 
-    def checked(self, sensor: Sensor, outcome: object) -> Reading:
+    def checked(self, sensor: Sensor, outcome: object, age_s: float = 0.0) -> Reading:
         """Make a reading of what a driver said.
+
+        Args:
+            sensor: whose driver.
+            outcome: what it said.
+            age_s: so long ago that was so, seconds.
 
         Raises:
             SensorError: it can't be one.
 
         """
         try:
-            return as_reading(sensor, outcome, self._wall_clock(), self._clock())
+            return as_reading(sensor, outcome, self._wall_clock() - age_s, self._clock() - age_s)
         except SensorError:
             raise
         except Exception as error:  # an object of the driver's may raise even when looked at

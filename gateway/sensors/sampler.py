@@ -99,6 +99,8 @@ class Sampler:
         self._reads = Reads(self._calls, self._has_read, wall_clock, clock)
         self._read_backs: set[asyncio.Task[None]] = set()
         self._overlapped = 0
+        self._recalled_s = 0.0
+        """The age of the message that a sensor is being given."""
         self._changed = asyncio.Event()
         self._failures = Failures(CountedLines(_log, clock))
 
@@ -281,7 +283,7 @@ class Sampler:
         try:
             if isinstance(outcome, Exception):
                 raise SensorError(sensor.name, said(outcome))
-            self._took(sensor, self._reads.checked(sensor, outcome))
+            self._took(sensor, self._reads.checked(sensor, outcome, self._recalled_s))
         except SensorError as error:
             self._failed(sensor, error)
 
@@ -292,6 +294,32 @@ class Sampler:
     def hear(self, sensor: Sensor, topic: str, payload: bytes) -> None:
         """Give a sensor a message that it listens to."""
         self._let(sensor, partial(sensor.hear, topic, payload))
+
+    def recall(self, sensor: Sensor, topic: str, payload: bytes, age_s: float) -> None:
+        """Give a sensor a message from before it listened.
+
+        What it says is a reading of that time, and late as one that was heard then. One that holds
+        no longer is left alone.
+
+        Args:
+            sensor: which.
+            topic: of the message.
+            payload: likewise.
+            age_s: so long ago the message came, seconds.
+
+        """
+        if sensor.is_pushed and age_s > sensor.interval_s:
+            return
+        self._recalled_s = age_s
+        try:
+            self.hear(sensor, topic, payload)
+        finally:
+            self._recalled_s = 0.0
+        last = self._last.get(sensor.name)
+        if sensor.is_pushed and last is not None and self.state_of(sensor) != BAD:
+            late_at = last.taken_at + sensor.interval_s
+            self._schedule.add(sensor.name, sensor.interval_s, late_at)
+            self._changed.set()
 
     def _let(self, sensor: Sensor, work: Callable[[], None]) -> None:
         """Have a driver do something; what it raises is its sensor's failure, and nobody else's."""

@@ -23,7 +23,7 @@ from gateway.broker.retained.messages import RetainedLimitError, RetainedMessage
 from gateway.trust.policy.origins import OriginRules
 from gateway.trust.shares.origin_topics import OriginTopics
 from gateway.trust.shares.user_topics import UserTopics
-from tree_handler.retained.hybrid_clock import HybridClock, RetainedVersion
+from tree_handler.retained.hybrid_clock import EARLIEST_US, HybridClock, RetainedVersion
 from tree_handler.retained.left_to_log import PUT_OFF_MAX
 from tree_handler.retained.message import VERSION
 from tree_handler.retained.tombstones import Tombstone
@@ -104,6 +104,18 @@ class Retention:
     def payloads(self, filters: Iterable[str]) -> dict[str, bytes]:
         """Return the payloads that are retained on the topics that filters match, by topic."""
         return {topic: kept.payload for one in filters for topic, kept in self.match(one)}
+
+    def kept_on(self, topic: str) -> tuple[bytes, float] | None:
+        """Return what is retained on a topic, and the seconds since a gateway accepted it.
+
+        These are 0 where they are not known: it has no version, or one of a clock that was wrong.
+        """
+        message = self._messages.get(topic)
+        if message is None or message.expired(self.now()):
+            return None
+        now_us, since_us = time.time_ns() // 1000, message.properties.get(VERSION, (0, 0))[0]
+        is_known = EARLIEST_US < since_us < now_us
+        return message.payload, (now_us - since_us) / 1e6 if is_known else 0.0
 
     def walk(self, topic_filter: str, most: int) -> Iterator[tuple[str, Message] | None]:
         """Yield the same one by one, at most so many; see `RetainedMessages.walk`."""

@@ -485,7 +485,8 @@ async def _go_public(around: ProcessInputs, ground: BaseParts, parts: GatewayPar
     settings, stack = around.at_start, around.stack
     await parts.attachment.start(ground.addresses.own, _link_port(settings, parts))
     parts.members.publish(parts.node, _record(settings, ground, parts))
-    parts.readings.start(parts.broker.core.retention.payloads)
+    retention = parts.broker.core.retention
+    parts.readings.start(retention.payloads, retention.kept_on)
     stack.push_async_callback(parts.readings.stop)
     _say_status(around, ground, parts)
     if parts.alerts is not None:

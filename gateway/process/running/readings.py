@@ -27,6 +27,7 @@ from gateway.base.watched_tasks import WatchedTasks
 from gateway.broker.hooks import Demand
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.commands import REFUSED, Commands, not_vouched
+from gateway.process.running.heard_topics import FindKept, HeardTopics
 from gateway.sensors.catalogue import ConfiguredSensor
 from gateway.sensors.options import DriverHangsError
 from gateway.sensors.reading import Reading, names_of
@@ -45,7 +46,6 @@ that one's clients want."""
 
 TOLD_CHARACTERS: Final = 60
 """So much of a value stands in the list of sensors."""
-UNHEARD: Final = "message that a sensor may not be told"
 
 Announce = Callable[[Sequence[ConfiguredSensor]], Announcements]
 """Returns what Home Assistant is told of sensors; raises ConfigError if they can't be announced."""
@@ -73,6 +73,7 @@ class Readings:
 
     Attributes:
         sampler: reads them.
+        heard: gives them the messages of their topics.
 
     """
 
@@ -110,7 +111,8 @@ class Readings:
         self._orders: dict[str, Callable[[str, bytes], None]] = {}
         self._order_topics: dict[str, Callable[[str, bytes], None]] = {}
         self._commands = Commands(self._announcements.actuators, self._base_name, write, refused)
-        self._hearing = self._listeners()
+        self.heard = HeardTopics(self.sampler, refused)
+        self.heard.follow(prefix, self.sensors)
         self.is_listening = bool(self.command_topics)
 
     @property
@@ -133,7 +135,7 @@ class Readings:
     @property
     def command_topics(self) -> list[str]:
         """The topics that this gateway itself listens to."""
-        return [*self._commands.topics, *self._order_topics, *self._hearing]
+        return [*self._commands.topics, *self._order_topics, *self.heard]
 
     def obey(self, suffix: str, take: Callable[[str, bytes], None]) -> None:
         """Have orders carried out that come on a topic below the gateway's own.
@@ -169,31 +171,11 @@ class Readings:
                     take(row[0], row[2])
                 else:
                     self._refused(REFUSED, not_vouched(row[0], voice))
-        if not self._hearing:
-            return
-        for row in rows:
-            sensors = self._hearing.get(row[0], ())
-            if sensors and voice is not None and not voice.may_speak(row[0]):
-                self._refused(UNHEARD, f"{row[0]!r} came into the tree by {voice.origin}")
-                continue
-            for sensor in sensors:
-                # Not now: what it says may publish, in the midst of a turn that does.
-                asyncio.get_running_loop().call_soon(self.sampler.hear, sensor, row[0], row[2])
+        self.heard.hear(rows, voice)
 
     def wish(self, wishes: Demand | None) -> None:
         """Tell somebody of topics that are wanted from now on, or no more."""
         self._wishes = wishes
-
-    def _listeners(self) -> dict[str, list[Sensor]]:
-        hearing: dict[str, list[Sensor]] = {}
-        own = tuple(f"{self._prefix}/{sensor.name}/" for sensor in self.sensors)
-        for sensor in self.sensors:
-            for topic in sensor.topics:
-                if f"{topic}/".startswith(own):  # what it published would be heard, and so on
-                    _log.error("sensor %s: %s is a sensor's of this gateway", sensor.name, topic)
-                else:
-                    hearing.setdefault(topic, []).append(sensor)
-        return hearing
 
     def met(self, gateway_id: str) -> None:
         """Another gateway is there that has to be told what it wants to know.
@@ -214,13 +196,15 @@ class Readings:
 
     # -- from start to end -----------------------------------------------------------------------
 
-    def start(self, retained: FindRetained) -> None:
+    def start(self, retained: FindRetained, kept_on: FindKept) -> None:
         """Announce the sensors, and read them from now on.
 
         Args:
             retained: finds what is retained now.
+            kept_on: finds it on one topic, now and whenever a sensor comes that listens there.
 
         """
+        self.heard.kept_on = kept_on
         self._recall(retained)
         for entry in self._announcements.begin(retained(self._announcements.filters)):
             self._accept(entry)
@@ -267,6 +251,7 @@ class Readings:
             sensor.publish = self._publish_for_sensor
             self.sampler.add(sensor)
             self.sampler.begin(sensor)
+            self.heard.begin(sensor)
 
     def end(self) -> None:
         """Read them no more."""
@@ -501,7 +486,7 @@ class Readings:
         self._announcements = announcements
         self._commands.follow(announcements.actuators)
         self._follow_orders()
-        self._hearing = self._listeners()
+        self.heard.follow(self._prefix, self.sensors)
         after = set(self.command_topics)
         self.is_listening = bool(after)
         self._tell_wishes(before, after)
