@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from gateway.coap.remote.exchange import RemoteExchange
 from gateway.coap.remote.parts import RemoteParts
 from tree_handler.members.hierarchy import MemberRecord, Membership
+from tree_handler.remote.query import RemoteQueries
 from tree_handler.routing.locator import WayThere
 
 
@@ -32,12 +34,13 @@ class ReachOfOne:
     ("recorded", "in_reach", "latest"),
     [(3, 5, 5), (5, 3, 5), (5, None, 5), (None, 5, 5), (None, None, 0)],
 )
-def test_the_latest_life_is_the_newer_of_the_record_and_the_reach(
+async def test_the_latest_life_is_the_newer_of_the_record_and_the_reach(
     recorded: int | None, in_reach: int | None, latest: int
 ) -> None:
     members = Membership()
     if recorded is not None:
         assert members.update(MemberRecord("gw-b", recorded, 1, "", "", "127.0.0.1", 1883))
     unused: Any = None
-    parts = RemoteParts("gw-a", members, unused, unused, unused, ReachOfOne(in_reach))
+    exchange = RemoteExchange(RemoteQueries("gw-a", 1), lambda *_: None, unused)
+    parts = RemoteParts("gw-a", members, unused, exchange, unused, ReachOfOne(in_reach))
     assert parts.life_of("gw-b") == ("gw-b", latest)
