@@ -121,10 +121,24 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
             found.update((name, it) for name in some if (it := self._at_hand(name)) is not None)
             await asyncio.sleep(0)
         missing = [name for name in names if name not in found]
-        for some in _groups(missing):
-            came = await asyncio.gather(*(self._read(name, deadline) for name in some))
-            found.update((name, it) for name, it in zip(some, came, strict=True) if it is not None)
+        in_turn = iter(missing)
+        readers = min(AT_ONCE, len(missing))
+        await asyncio.gather(*(self._read_all(in_turn, deadline, found) for _ in range(readers)))
         return found
+
+    async def _read_all(
+        self, names: Iterator[str], deadline: float, found: dict[str, Reading]
+    ) -> None:
+        """Read one sensor after the other, beside others that take theirs from the same names.
+
+        One that hangs holds up its own reader alone.
+        """
+        now = asyncio.get_running_loop().time
+        for name in names:
+            if now() >= deadline:
+                return
+            if (reading := await self._read(name, deadline)) is not None:
+                found[name] = reading
 
     def _at_hand(self, name: str) -> Reading | None:
         served = self._served.get(name)

@@ -81,10 +81,14 @@ def test_a_disk_that_fails_for_a_moment_is_told_apart_from_a_file_that_is_not_th
         load(file, Outer)
     assert not may_pass(caught.value)
 
-    def fails(path: Path) -> bool:
-        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+    looked = Path.stat
 
-    monkeypatch.setattr(Path, "is_file", fails)
+    def fails(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path.name == "key":
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return looked(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", fails)
     with pytest.raises(ConfigError) as caught:
         load(file, Outer)
     assert may_pass(caught.value)
