@@ -255,7 +255,7 @@ def test_a_gateway_that_is_silent_is_told_by_what_the_page_quotes(fleet: Fleet) 
 
         until(lambda: NORTH in (shown := members()) and BARN not in shown, members)
 
-        # SILENT 3: `no answer within 10 s`
+        # SILENT 3: `no answer within 15 s`
         _, said = waiting.communicate(timeout=LIMIT_S)
         assert (waiting.returncode, quoted(SILENT, 3) in said) == (1, True), said
 
