@@ -117,9 +117,9 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         """The readings that are at hand, then those of the others that come in time."""
         deadline = asyncio.get_running_loop().time() + self._wait_s
         found = dict[str, Reading]()
-        for some in _groups(names):
-            found.update((name, it) for name in some if (it := self._at_hand(name)) is not None)
-            await asyncio.sleep(0)
+        async for name in in_turns(names, AT_ONCE):
+            if (reading := self._at_hand(name)) is not None:
+                found[name] = reading
         missing = [name for name in names if name not in found]
         in_turn = iter(missing)
         readers = min(AT_ONCE, len(missing))
@@ -170,11 +170,6 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
                 raise error.NotFound(f"no sensor {whole[:80]!r}")
             names.append(name)
         return names
-
-
-def _groups(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Return names in groups of `AT_ONCE`."""
-    return (names[first : first + AT_ONCE] for first in range(0, len(names), AT_ONCE))
 
 
 def in_senml(name: str, reading: Reading) -> list[senml.SenmlRecord]:
