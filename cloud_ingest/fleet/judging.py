@@ -87,9 +87,14 @@ class Judge:
         self, gateway: GatewayState, rules: Thresholds, record: StatusRecord, at_us: int
     ) -> None:
         rule = rules.under_voltage
-        gateway.powered = 0 if record.under_voltage else min(gateway.powered + 1, 1_000)
-        is_wrong = True if record.under_voltage else None
-        if gateway.powered >= rule.clears_records or not rule.on:
+        if record.under_voltage is not None:  # else it could not look
+            gateway.powered = 0 if record.under_voltage else min(gateway.powered + 1, 1_000)
+        is_wrong: bool | None = None
+        if record.under_voltage:
+            is_wrong = True
+        elif gateway.powered >= rule.clears_records:
+            is_wrong = False
+        if not rule.on:
             is_wrong = False
         self._judge("under-voltage", gateway, is_wrong, at_us, "its supply is too weak")
 

@@ -76,6 +76,40 @@ def test_a_gateway_with_a_fresh_record_and_no_alert_is_good() -> None:
     assert row["judged"].timestamp() == at(50) / 1e6
 
 
+@pytest.mark.parametrize(
+    ("kind", "wrong", "unknown"),
+    [
+        ("hot", {"temperature_cel": 90.0}, {"temperature_cel": None}),
+        ("under-voltage", {"under_voltage": True}, {"under_voltage": None}),
+        ("disk-full", {"disk_free_bytes": 1}, {"disk_free_bytes": None}),
+        ("disk-wearing", {}, {"disk_written_bytes": None}),
+        ("backup-overdue", {"backup": "overdue"}, {"backup": ""}),
+    ],
+)
+def test_what_records_do_not_say_neither_raises_an_alert_nor_clears_it_over_a_restart(
+    kind: str, wrong: dict[str, Any], unknown: dict[str, Any]
+) -> None:
+    one, watched = Gateway("gw-a", 0, 7, interval_s=60.0, written_per_s=1e6), Watched()
+    told: list[bool] = []
+
+    def says(minutes: range, **fields: Any) -> list[bool]:
+        """Return of each alert of the kind whether it is open."""
+        for second in (60.0 * minute for minute in minutes):
+            watched.batch(second, statements=(watched.says(one, second, **fields),))
+            found = [row for row in watched.alerts(second) if row["kind"] == kind]
+            told[:] = [row["cleared"] is None for row in found] or told
+        return told
+
+    assert says(range(10), **unknown) == []
+    assert says(range(10, 80), **wrong) == [True]
+    watched.watch = FleetWatch(AlertRules(), watched.watch.state())
+    assert says(range(80, 90), **unknown) == [True]
+    one.restart(90 * 60.0, 8)
+    assert says(range(90, 100), **unknown) == [True]
+    one.written_per_s = 1.0
+    assert says(range(100, 230), backup="good") == [False]
+
+
 def test_a_gateway_whose_messages_come_without_records_is_stale_and_not_good() -> None:
     watched = Watched()
     watched.hears(Gateway("gw-a", 0, 7), since=0, until=60)
