@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import email
 import json
 import socket
 import ssl
@@ -460,6 +461,28 @@ def test_a_mail_server_that_refuses_or_is_silent_takes_nothing() -> None:
             mail(listener.getsockname()[1]).take([RAISED])
         assert time.monotonic() - begun_s < PATIENCE_S / 2
         listener.close()
+
+
+def test_a_mail_whose_last_answer_did_not_come_is_sent_again_under_the_same_name() -> None:
+    class Cut(Mailbox):
+        """Takes a mail, and the first time closes the connection in place of an answer."""
+
+        async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:  # noqa: N802
+            answer = await super().handle_DATA(server, session, envelope)
+            if len(self.mails) == 1:
+                server.transport.abort()
+            return answer
+
+    box = Cut()
+    with mailing(box) as port:
+        way = mail(port)
+        with pytest.raises(OSError, match=r".+") as failed:
+            way.take([RAISED])
+        assert not isinstance(failed.value, RecordsRefusedError)
+        way.take([RAISED])
+    names = [email.message_from_bytes(content)["Message-ID"] for _, content, _ in box.mails]
+    assert len(names) == 2
+    assert len(set(names)) == 1, "the receiver knows the copy by its name"
 
 
 def test_who_has_had_a_mail_gets_no_copy_while_another_address_is_tried_again() -> None:
