@@ -387,6 +387,10 @@ class AlertDesk:
         """Return what alerts stand about, or are about to, and what was measured last."""
         return {subject: one.raised.value for subject, one in self._alerts.items()}
 
+    def later_than(self, wall_us: int) -> set[AlertSubject]:
+        """Return what alerts are about that began after a time."""
+        return {about for about, one in self._alerts.items() if one.raised.at_us > wall_us}
+
     @property
     def standing(self) -> list[OpenAlert]:
         """Those that are open, told or not, the worst and then the oldest first."""

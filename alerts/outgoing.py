@@ -8,7 +8,7 @@ its day begins when it may leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from alerts.holding import FREE, HELD_S, RecordHold
@@ -24,6 +24,8 @@ FIRST_PAUSE_S: Final = 10.0
 LONGEST_PAUSE_S: Final = 900.0
 MAX_TROUBLE: Final = 200
 """Characters of what is told of a failure."""
+GONE: Final = "the configuration has this way no more: what waited was dropped"
+"""Is told of a way that was taken out while records waited for it."""
 
 
 class WayQueue:
@@ -91,16 +93,19 @@ class WayQueue:
         ]
         return tuple(of_site[:MAX_BATCH])
 
+    @property
+    def is_idle(self) -> bool:
+        """Return whether nothing waits, not even until a way that failed is tried again."""
+        return not self._state.waiting and not self._pause_s
+
     def _is_held(self, one: WaitingRecord) -> bool:
         return one.held_s < HELD_S and self._holding(one.record).is_held
 
     def taken(self, records: Iterable[AlertRecord]) -> None:
         """Note that the way out has taken records."""
-        gone = {one.delivery_id for one in records}
-        self._state.waiting = [
-            one for one in self._state.waiting if one.record.delivery_id not in gone
-        ]
-        self._state.delivered += len(gone)
+        gone, waiting = {one.delivery_id for one in records}, self._state.waiting
+        self._state.waiting = [one for one in waiting if one.record.delivery_id not in gone]
+        self._state.delivered += len(waiting) - len(self._state.waiting)
         self._state.trouble = ""
         self._pause_s, self._next_pause_s = 0.0, FIRST_PAUSE_S
 
@@ -142,17 +147,26 @@ class WayQueue:
         self._state.dropped += MAX_WAITING + excess - len(self._state.waiting)
 
 
-def drop_all(state: WayState, why: str) -> None:
-    """Drop what waits for a way that there is no more, and count it.
+def parted(
+    known: Mapping[str, WayState], ways: Iterable[str]
+) -> tuple[dict[str, WayState], dict[str, WayState]]:
+    """Part the ways that there are from those that have gone since; of these nothing waits on.
 
     Args:
-        state: of the way; it is changed in place.
-        why: what is told of it.
+        known: the states that an earlier life kept, by way; those of gone ways are changed.
+        ways: that the configuration has.
+
+    Returns:
+        The states of all ways that there are, and of those gone ones that cost somebody a record.
 
     """
-    state.dropped += len(state.waiting)
-    state.waiting = []
-    state.trouble = why[:MAX_TROUBLE]
+    there = {way: known.get(way, WayState()) for way in ways}
+    gone = {way: one for way, one in known.items() if way not in there and one.waiting}
+    for one in gone.values():
+        one.dropped += len(one.waiting)
+        one.waiting = []
+        one.trouble = GONE
+    return there, gone
 
 
 def _worth(record: AlertRecord, unseen: set[str]) -> int:

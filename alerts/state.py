@@ -130,6 +130,7 @@ class AlertState(msgspec.Struct):
         next_silence: the number of the next one.
         left_out: so many were not raised since too many stood.
         sent: on which ways alerts that stand were told, by name.
+        still_lost: messages that the log of a gateway has lost, and nobody has brought back.
         kept: the number of times it was written: of two copies the higher one is newer.
 
     """
@@ -143,6 +144,7 @@ class AlertState(msgspec.Struct):
     next_silence: int = 1
     left_out: int = 0
     sent: dict[str, list[str]] = {}
+    still_lost: int = 0
     kept: int = 0
 
     def encode(self) -> bytes:

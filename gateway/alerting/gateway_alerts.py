@@ -6,7 +6,7 @@ keeps it (`state.encode`) keeps all of it at one moment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,9 +15,9 @@ import msgspec
 from alerts.desk import TEST_RULE, AlertDesk, AlertNotFoundError, AlertSubject, LookTime, trial
 from alerts.holding import FREE, LocalTime, RecordHold, holding_of
 from alerts.matcher import AlertMatcher
-from alerts.outgoing import WayQueue, drop_all
+from alerts.outgoing import WayQueue, parted
 from alerts.record import AlertRecord
-from alerts.state import AlertSilence, AlertState, OpenAlert, WayState
+from alerts.state import AlertSilence, AlertState, OpenAlert
 from alerts.terms import ways_of
 from gateway.alerting.figures import AlertFigures
 from gateway.alerting.judging import GatewayJudge, SeenByGateway
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 KEPT_EACH_S: Final = 60.0
 """The interval at which untaken times and counts are kept: a kill delays an escalation by this, and
 takes what came within it from what an alert counts."""
+RENEWED_EACH_S: Final = 60.0
+"""The interval at which a receiver that forgets is told anew what stands."""
 MAX_TOLD: Final = 20
 """Alerts in the message on the gateway's topic."""
 _LONGEST_STEP_S: Final = 60.0
@@ -55,14 +57,10 @@ class GatewayAlerts:
         self.state = state
         self.told: list[AlertRecord] = []
         self._plan = plan
-        self._judge = GatewayJudge(plan.limits)
+        self._judge = GatewayJudge(plan.limits, state.still_lost)
         self._desk = AlertDesk(state, plan.terms, plan.remind_s)
-        kept = {way: state.ways.get(way, WayState()) for way in plan.ways}
-        # A way that is gone is told of until the next start, where that costs somebody a record.
-        gone = {way: one for way, one in state.ways.items() if way not in kept and one.waiting}
-        for one in gone.values():
-            drop_all(one, "the configuration has this way no more: what waited was dropped")
-        state.ways = kept | gone
+        kept, gone = parted(state.ways, plan.ways)
+        state.ways = kept | gone  # what is gone is told of until the next start
         self._routes = plan.routes
         self._queues = {
             way: WayQueue(one, plan.gather_s, partial(self._holding, way))
@@ -71,6 +69,7 @@ class GatewayAlerts:
         self._escalates = any(one.after_s > 0 for one in plan.routes)
         self.has_unkept = False
         self._unkept_s = 0.0
+        self._unrenewed_s = 0.0
         self._counts: dict[AlertSubject, float | None] = {}
         self._untaken_s: dict[str, float] = {}
         """The time that nobody has taken on what was told, by alert."""
@@ -96,7 +95,8 @@ class GatewayAlerts:
         self._steady_s, self._now = steady_s, LocalTime(wall_us, offset_s)
         before = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
         dropped = [queue.pass_time(passed_s) for queue in self._queues.values()]
-        look = self._judge.look(seen, steady_s, self._desk.held, self.telling)
+        held, later = self._desk.held, self._desk.later_than(wall_us)
+        look = self._judge.look(seen, steady_s, held, self.telling, later)
         self.told = told = self._desk.look(look, LookTime(wall_us, passed_s))
         self._send(told)
         is_escalated = self._escalates and self._escalate()
@@ -104,6 +104,8 @@ class GatewayAlerts:
         self.has_unkept = self.has_unkept or counts != self._counts
         self._counts = counts
         self._unkept_s += passed_s
+        self._unrenewed_s += passed_s
+        self.state.still_lost = seen.still_lost
         after = (len(self.state.cleared), len(self.state.silences), self.state.last_us)
         is_due = self.has_unkept and self._unkept_s >= KEPT_EACH_S
         if told or any(dropped) or is_escalated or is_due or before != after:
@@ -125,9 +127,28 @@ class GatewayAlerts:
         found = ((way, queue.due()) for way, queue in self._queues.items())
         return [(way, records) for way, records in found if records]
 
-    def taken(self, way: str, records: Iterable[AlertRecord]) -> None:
-        """Note that a way out has taken records."""
+    def renewals(self) -> list[tuple[str, tuple[AlertRecord, ...]]]:
+        """Return what stands and is to be told anew, by ways whose receivers forget.
+
+        It waits in no queue: what is not taken comes again with the next ones.
+        """
+        if self._unrenewed_s < RENEWED_EACH_S:
+            return []
+        self._unrenewed_s = 0.0
+        idle = [way for way in self._plan.renewed if self._queues[way].is_idle]
+        found = ((way, tuple(self._standing_by(way))) for way in idle)
+        return [(way, records) for way, records in found if records]
+
+    def _standing_by(self, way: str) -> Iterator[AlertRecord]:
+        for one in self._desk.standing:
+            if way in self.state.sent.get(one.raised.alert, ()):
+                yield msgspec.structs.replace(one.raised, at_us=self._now.wall_us)
+
+    def taken(self, way: str, records: Iterable[AlertRecord]) -> bool:
+        """Note that a way out has taken records; return whether that is to be kept."""
+        before = len(self.state.ways[way].waiting)
         self._queues[way].taken(records)
+        return len(self.state.ways[way].waiting) < before
 
     def failed(self, way: str, why: str) -> None:
         """Note that a way out did not take what it was given."""

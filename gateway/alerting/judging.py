@@ -1,7 +1,8 @@
 """Judgement of what a gateway sees: which of it is wrong, well, or neither. Pure.
 
 What could not be looked at is None in `SeenByGateway`, and is then judged by no rule: an alert
-neither begins nor ends because nobody could look.
+neither begins nor ends because nobody could look. So it is after a start: what an alert of before
+is about stays neither wrong nor well until this life has evidence of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from alerts.desk import AlertLook, AlertSubject, Sighting
 from alerts.wear import Wear
 from gateway.alerting import rules
 from gateway.alerting.sensor_judging import SensorFinding
+from gateway.alerting.sensor_rules import SensorRules
 from light_dataclasses import dataclass
 
 COUNTED_S: Final = 300.0
@@ -26,6 +28,8 @@ FLAPPING_S: Final = 600.0
 """Whoever became root so often within so long goes off and on."""
 JUMP_S: Final = 60.0
 """A wall clock that moved by so much against one that nobody sets has been set."""
+SETTLED_S: Final = 60.0
+"""A part of the process that has run for so long since the start has not failed at once."""
 _NEARLY: Final = 0.8
 """A limit that was near is so until less than this share of what was near is used."""
 _MAX_NAMES: Final = 8
@@ -67,11 +71,12 @@ class SeenByGateway:
         is_throttled: whether the firmware slows the processor down now.
         disk_life_used: how much of the card's life time is used, as a share.
         is_clock_kept: whether a time service keeps the clock.
-        log_failure: why the log refuses messages; empty if it takes them.
+        log_failure: why the log refuses messages; empty if it takes them, None if it has not tried.
         certificates: each certificate and list, as ``/status`` has them.
         limits: what is used, and how much may be, by name.
         dropped: messages to clients since the start.
         lost: messages that the log could not read, since the start.
+        still_lost: those of them that nobody has brought back.
         failed_logins: passwords, keys and certificates that were refused, since the start.
         links: to neighbours.
         dialled: each address, as ``/status`` has it.
@@ -82,10 +87,12 @@ class SeenByGateway:
         sites: where gateways stand.
         above: of each gateway, the one above it.
         failing: parts of the process that do not run, and why.
+        untried: parts that this life of the process has not tried yet.
         returned: the release that was sent back, and why; None if the last one was not.
         is_release_known: whether that could be looked at.
         elections: so often it has become root, since the start.
         sensors: what rules make of them; None while none is read.
+        unread_sensors: the rules of those that may have values that were not read yet, by name.
 
     """
 
@@ -101,11 +108,12 @@ class SeenByGateway:
     is_throttled: bool | None = None
     disk_life_used: float | None = None
     is_clock_kept: bool | None = None
-    log_failure: str = ""
+    log_failure: str | None = ""
     certificates: Sequence[Mapping[str, Any]] = ()
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     dropped: int = 0
     lost: int = 0
+    still_lost: int = 0
     failed_logins: int = 0
     links: int = 0
     dialled: Sequence[Mapping[str, Any]] = ()
@@ -116,10 +124,12 @@ class SeenByGateway:
     sites: Mapping[str, str] = field(default_factory=dict)
     above: Mapping[str, str | None] = field(default_factory=dict)
     failing: Mapping[str, str] = field(default_factory=dict)
+    untried: Collection[str] = ()
     returned: tuple[str, str] | None = None
     is_release_known: bool = False
     elections: int = 0
     sensors: Sequence[SensorFinding] | None = None
+    unread_sensors: Mapping[str, SensorRules] = field(default_factory=dict)
 
 
 class GatewayJudge:
@@ -127,13 +137,16 @@ class GatewayJudge:
 
     Args:
         limits: from where on something is wrong.
+        lost: messages that an earlier life has told as lost, and nobody has brought back.
 
     """
 
-    def __init__(self, limits: AlertLimits | None = None) -> None:
+    def __init__(self, limits: AlertLimits | None = None, lost: int = 0) -> None:
         self._limits = limits or AlertLimits()
+        self._lost_before = lost
         self._wear = Wear()
         self._ahead_s: float | None = None
+        self._began_s: float | None = None
         many = self._limits.failed_logins
         self._dropped = _Recent(1, "{} messages to clients were dropped")
         self._lost = _Recent(1, "its log lost {} messages to damage of the disk")
@@ -148,6 +161,7 @@ class GatewayJudge:
         steady_s: float,
         held: Mapping[AlertSubject, float | None] = _NOTHING,
         telling: Collection[str] = (),
+        later: Collection[AlertSubject] = (),
     ) -> AlertLook:
         """Judge what was seen.
 
@@ -156,24 +170,28 @@ class GatewayJudge:
             steady_s: when, by a clock that nobody sets.
             held: what alerts stand about, or are about to, and what was measured last.
             telling: lost gateways of which this one has told.
+            later: alerts that began at a time that has not come yet, as the wall clock stands now.
 
         """
+        self._began_s = steady_s if self._began_s is None else self._began_s
+        # What no neighbour brings back is found missing at each start, and was told of.
+        lost = max(0, seen.lost - self._lost_before)
         verdict = _Verdict(seen, held)
         self._machine(verdict, seen, steady_s)
         _strain(verdict, seen)
         self._clock(verdict, seen)
-        _certificates(verdict, seen)
+        _certificates(verdict, seen, later)
         self._broker(verdict, seen)
         _neighbours(verdict, seen, held, telling)
         for rule, recent, total in (
             (rules.MESSAGES_DROPPED, self._dropped, seen.dropped),
-            (rules.MESSAGES_LOST, self._lost, seen.lost),
+            (rules.MESSAGES_LOST, self._lost, lost),
             (rules.REFUSED_LOGINS, self._logins, seen.failed_logins),
             (rules.ROOT_FLAPPING, self._elections, seen.elections),
         ):
             verdict.counts(rule, recent, total, steady_s)
-        _sensors(verdict, seen)
-        _process(verdict, seen)
+        _sensors(verdict, seen, held)
+        _process(verdict, seen, held, is_settled=steady_s - self._began_s >= SETTLED_S)
         return AlertLook(verdict.judged, verdict.wrong, verdict.unsure, seen.above, verdict.counted)
 
     def _machine(self, verdict: _Verdict, seen: SeenByGateway, steady_s: float) -> None:
@@ -208,15 +226,18 @@ class GatewayJudge:
         if seen.is_clock_kept is not None:
             message = "no time service keeps its clock"
             verdict.is_wrong(rules.CLOCK_NOT_KEPT, not seen.is_clock_kept, message)
-        by_s = 0.0 if self._ahead_s is None else seen.ahead_s - self._ahead_s
-        self._ahead_s = seen.ahead_s
+        before_s, self._ahead_s = self._ahead_s, seen.ahead_s
+        if before_s is None:
+            return
+        by_s = seen.ahead_s - before_s
         way = "forward" if by_s > 0 else "back"
         message = f"its clock was set {way} by {abs(by_s):.0f} s"
         verdict.is_wrong(rules.CLOCK_JUMPED, abs(by_s) >= JUMP_S, message, value=by_s)
 
     def _broker(self, verdict: _Verdict, seen: SeenByGateway) -> None:
-        message = f"its log takes no messages: {seen.log_failure}"
-        verdict.is_wrong(rules.LOG_REFUSES, bool(seen.log_failure), message)
+        if seen.log_failure is not None:
+            message = f"its log takes no messages: {seen.log_failure}"
+            verdict.is_wrong(rules.LOG_REFUSES, bool(seen.log_failure), message)
         verdict.judge(rules.LIMIT_NEAR)
         for name, (used, limit) in sorted(seen.limits.items()):
             share = used / limit if limit > 0 else 0.0
@@ -350,9 +371,11 @@ def _strain(verdict: _Verdict, seen: SeenByGateway) -> None:
         verdict.is_wrong(rules.DISK_WORN, used >= thresholds.WORN_SHARE, message, value=used)
 
 
-def _certificates(verdict: _Verdict, seen: SeenByGateway) -> None:
+def _certificates(verdict: _Verdict, seen: SeenByGateway, later: Collection[AlertSubject]) -> None:
     for rule in (rules.CERTIFICATE_ENDING, rules.CERTIFICATE_ENDED):
         verdict.judge(rule)
+        if not seen.is_clock_kept:  # a machine that was started without a clock shows an old time
+            verdict.unsure.update(one for one in later if one[0] == rule)
     for one in seen.certificates:
         days = int(one["days_left"])
         part = f"{one['field']} {one['number']}"
@@ -379,15 +402,19 @@ def _neighbours(
         of_neighbours = (one for one in held if one[0] == rules.NEIGHBOUR_AWAY)
         verdict.unsure.update(one for one in of_neighbours if one[2] in dialled)
         return
+    # A start forgets who is at an address until there is a link: the alert goes on by its name.
+    named = {part: who for rule, who, part in held if rule == rules.NEIGHBOUR_AWAY}
+    told = {*seen.missing, *seen.forgotten}
     for one in seen.dialled:
-        if not one["linked"] and one["fails_since_s"] is not None:
-            who = str(one["id"] or "")
-            message = f"no link to {one['address']} ({who or one['source']}): {one['why']}"
+        if not one["linked"]:
+            address, who = str(one["address"]), str(one["id"] or "")
+            message = f"no link to {address} ({who or one['source']}): {one['why']}"
+            whose = named.get(address, who)
             # Of one that the tree has lost its alert says all, wherever that is raised; of one that
-            # will not come back somebody has said all.
-            is_wrong = None if who in seen.missing or who in seen.forgotten else True
-            address = str(one["address"])
-            verdict.is_wrong(rules.NEIGHBOUR_AWAY, is_wrong, message, address, gateway=who)
+            # will not come back somebody has said all. One that is dialled just now is unknown.
+            is_unsure = who in told or whose in told or one["fails_since_s"] is None
+            is_wrong = None if is_unsure else True
+            verdict.is_wrong(rules.NEIGHBOUR_AWAY, is_wrong, message, address, gateway=whose)
     verdict.judge(rules.GATEWAY_AWAY)
     # Whoever tells of a lost gateway does so until it is back, also when another one is to tell
     # of such by now, and when its record is no more. Who is about to leaves it to one that has.
@@ -408,17 +435,31 @@ def _cut_off(verdict: _Verdict, seen: SeenByGateway, held: Collection[AlertSubje
     verdict.is_wrong(rules.NO_LINK, knows_others, message)
 
 
-def _sensors(verdict: _Verdict, seen: SeenByGateway) -> None:
+def _sensors(verdict: _Verdict, seen: SeenByGateway, held: Collection[AlertSubject]) -> None:
     if seen.sensors is None:
         return
     for rule in (rules.SENSOR_SILENT, rules.SENSOR_STUCK, rules.SENSOR_RANGE):
         verdict.judge(rule)
+    verdict.unsure.update(one for one in held if _is_unread(seen.unread_sensors, one))
     for one in seen.sensors:
         verdict.is_wrong(one.rule, one.is_wrong, one.message, one.part, one.value)
 
 
-def _process(verdict: _Verdict, seen: SeenByGateway) -> None:
+def _is_unread(unread: Mapping[str, SensorRules], subject: AlertSubject) -> bool:
+    """Return whether a rule still has to hear of the value that an alert is about."""
+    rule, _, part = subject
+    own = (each for name, each in unread.items() if f"{part}/".startswith(f"{name}/"))
+    if rule == rules.SENSOR_STUCK:
+        return any(each.judges_stuck(part) for each in own)
+    return rule == rules.SENSOR_RANGE and any(each.judges_range(part) for each in own)
+
+
+def _process(
+    verdict: _Verdict, seen: SeenByGateway, held: Collection[AlertSubject], *, is_settled: bool
+) -> None:
     verdict.judge(rules.PART_FAILING)
+    of_parts = (one for one in held if one[0] == rules.PART_FAILING)
+    verdict.unsure.update(one for one in of_parts if not is_settled or one[2] in seen.untried)
     for name, why in sorted(seen.failing.items()):
         verdict.is_wrong(rules.PART_FAILING, True, f"{name} has failed: {why}", name)
     if seen.is_release_known:

@@ -19,6 +19,7 @@ class AlertPlan:
         terms: by rule; those that are not there raise nothing.
         limits: from where on something is wrong.
         ways: the names of the ways out.
+        renewed: those of them whose receiver forgets what it is not told again and again.
         routes: which alerts go which ways.
         look_s: how often it is looked.
         gather_s: the first record waits so long for others of its site.
@@ -29,6 +30,7 @@ class AlertPlan:
     terms: Mapping[str, RuleTerms] = field(default_factory=lambda: dict(RULES))
     limits: AlertLimits = field(default_factory=AlertLimits)
     ways: tuple[str, ...] = ()
+    renewed: tuple[str, ...] = ()
     routes: tuple[AlertRoute, ...] = ()
     look_s: float = 10.0
     gather_s: float = 10.0

@@ -20,6 +20,8 @@ from gateway.base.toml.toml_file import Fault, hold
 from light_dataclasses import dataclass
 
 WAYS: Final = ("mail", "webhook", "ntfy", "telegram", "chat", "alertmanager", "syslog")
+FORGETFUL: Final = frozenset(("alertmanager",))
+"""Ways to a receiver that knows no alert of before when it is started anew."""
 """The ways on which alerts leave, each a section."""
 MOST_S: Final = 31 * 86_400.0
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,7}")
@@ -310,6 +312,7 @@ class AlertsSection:
             terms=terms,
             limits=limits,
             ways=self.ways,
+            renewed=tuple(way for way in self.ways if way in FORGETFUL),
             routes=tuple(one.route for one in self.routes),
             look_s=self.look_s,
             gather_s=self.gather_s,

@@ -1,7 +1,8 @@
 """Judgement of sensors: one that is silent, stuck, or out of its range. Pure.
 
 A gateway that has just started knows nothing of what was before: a sensor that says the same since
-then is neither stuck nor well until it has changed, or has been the same for long enough.
+then is neither stuck nor well until it has changed, or has been the same for long enough. A value
+that was not read yet is neither wrong nor well.
 """
 
 from __future__ import annotations
@@ -75,6 +76,7 @@ class _Watched:
         silent_after_s: so long it may say nothing.
         heard_s: when it said something good, or was first asked.
         has_spoken: whether it ever did.
+        whole_readings: of which each value was good, up to `LEAST_READINGS`.
         values: that rules are for.
 
     """
@@ -83,6 +85,7 @@ class _Watched:
     silent_after_s: float
     heard_s: float
     has_spoken: bool = False
+    whole_readings: int = 0
     values: dict[str, _Followed] = field(default_factory=dict)
 
 
@@ -120,6 +123,8 @@ class SensorRuleJudge:
         watched = self._sensors.get(sensor)
         if watched is None:
             return
+        is_whole = bool(values) and None not in values.values()
+        watched.whole_readings = min(watched.whole_readings + is_whole, LEAST_READINGS)
         for name, value in values.items():
             if value is None:
                 continue
@@ -135,6 +140,18 @@ class SensorRuleJudge:
     def look(self, now_s: float) -> list[SensorFinding]:
         """Return what all rules say now."""
         return [found for name in self._sensors for found in self._found(name, now_s)]
+
+    @property
+    def unread(self) -> dict[str, SensorRules]:
+        """The rules of sensors that may have values of which nothing is known yet, by name.
+
+        A value that was in none of `LEAST_READINGS` readings is taken for one that is no more.
+        """
+        return {
+            name: one.rules
+            for name, one in self._sensors.items()
+            if one.whole_readings < LEAST_READINGS
+        }
 
     def _found(self, name: str, now_s: float) -> Iterator[SensorFinding]:
         watched = self._sensors[name]

@@ -93,6 +93,15 @@ class SensorRules:
         """Return the rule of a value, such as ``bed/air/temperature``."""
         return self.by_value.get(name.rpartition("/")[2], self.rule)
 
+    def judges_range(self, name: str) -> bool:
+        """Return whether a value of this name can be out of its range."""
+        rule = self.of_value(name)
+        return rule.low is not None or rule.high is not None
+
+    def judges_stuck(self, name: str) -> bool:
+        """Return whether a value of this name can be stuck."""
+        return self.of_value(name).stuck_s > 0
+
     def silent_after_s(self, interval_s: float) -> float:
         """Return how long a sensor that is read so often may say nothing; 0 for ever."""
         if self.silent_s is not None:

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from alerts.holding import LocalTime, RecordHold, holding_of
-from alerts.outgoing import WayQueue
+from alerts.outgoing import GONE, WayQueue, parted
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
 from alerts.state import WayState
 from alerts.terms import AlertRoute, ways_of
@@ -83,8 +83,10 @@ class SpooledWays:
         self._lock = threading.Lock()
         self._is_over = threading.Event()
         self._state = self._file.read(_decoder.decode) or _Spooled()
-        known = self._state.ways
-        self._state.ways = {way: known.get(way, WayState()) for way in ways}
+        before = self._dropped()
+        self._state.ways, gone = parted(self._state.ways, ways)
+        for way, one in gone.items():
+            _log.warning("alerts by %s: %d dropped: %s", way, one.dropped - before[way], GONE)
         self._met = set(self._state.met)
         self._queues = {
             way: WayQueue(state, gather_s, partial(self._holding, way))
@@ -105,7 +107,7 @@ class SpooledWays:
             fresh = [one for one in records if one.delivery_id not in self._met]
             if not fresh:
                 return
-            before = msgspec.json.encode(self._state)
+            before, dropped = msgspec.json.encode(self._state), self._dropped()
             for one in fresh:
                 self._route(one)
             self._state.met = [*self._state.met, *(one.delivery_id for one in fresh)][-MAX_MET:]
@@ -115,6 +117,7 @@ class SpooledWays:
                 self._take_back(_decoder.decode(before))
                 raise
             self._met = set(self._state.met)
+            self._tell_dropped(dropped, "too many waited")
 
     def close(self) -> None:
         """Hand nothing more over; what is under way may come again.
@@ -158,8 +161,18 @@ class SpooledWays:
     def _pass_time(self) -> None:
         now_s = self._clock()
         passed_s, self._passed_at_s = now_s - self._passed_at_s, now_s
+        dropped = self._dropped()
         for queue in self._queues.values():
             queue.pass_time(max(0.0, passed_s))
+        self._tell_dropped(dropped, "they waited for a day")
+
+    def _dropped(self) -> dict[str, int]:
+        return {way: one.dropped for way, one in self._state.ways.items()}
+
+    def _tell_dropped(self, before: Mapping[str, int], why: str) -> None:
+        for way, now in self._dropped().items():
+            if now > before[way]:
+                _log.warning("alerts by %s: %d dropped: %s", way, now - before[way], why)
 
     def _hand(self, way: str, records: Sequence[AlertRecord]) -> None:
         why, is_refused = "", False

@@ -36,6 +36,7 @@ class Damage:
         bytes: that held no whole batch, and that are not read or are missing; beginnings of
             batches that a kill left, and that were cut off, are not among them.
         messages: of which is known that they can't be read any more.
+        numbers: theirs.
         is_closed: whether the log is: a thread that still asks a bad disk for block after block
             stops, for the process waits for it.
 
@@ -49,6 +50,7 @@ class Damage:
         """Blocks that the disk did not give, by where they begin: a card takes long to say so."""
         self.bytes = 0
         self.messages = 0
+        self.numbers: dict[Epoch, Intervals] = {}
         self.is_closed = False
         self._inner = inner
 
@@ -96,6 +98,8 @@ class Damage:
         if not count:
             return
         self.messages += count
+        for key, ranges in numbers.items():
+            self.numbers.setdefault(key, Intervals()).update(ranges)
         told = _ranges(numbers)
         named = ", ".join(told[:MAX_TOLD])
         if len(told) > MAX_TOLD:

@@ -236,6 +236,14 @@ class ReadableLog:
         """Messages of which this process found that damage has cost the log them."""
         return self._damage.messages
 
+    @property
+    def still_lost_messages(self) -> int:
+        """Those of the lost messages that the log has not taken since."""
+        return sum(
+            (ranges.without(self.have[key]) if key in self.have else ranges).count()
+            for key, ranges in self._damage.numbers.items()
+        )
+
 
 def only_in(going: Iterable[Segment], kept: Iterable[Segment]) -> dict[Epoch, Intervals]:
     """Return the numbers that some segments hold, and no other."""

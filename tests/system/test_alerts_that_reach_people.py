@@ -35,6 +35,7 @@ from gateway.mqtt import Version
 from tests import policies
 
 PATIENCE_S = 120.0
+NOT_AUTHORIZED = 0x87
 FLEET = ("gw-a", "gw-b", "gw-c")
 
 
@@ -146,9 +147,10 @@ class Gateway:
         self.process: subprocess.Popen[bytes] | None = None
         self.state = folder / "state"
         hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
-        (folder / "passwords").write_text(f"alice:{hasher.hash('secret')}\n")
+        secret = hasher.hash("secret")
+        (folder / "passwords").write_text(f"alice:{secret}\nbob:{secret}\n")
         (folder / "tree.key").write_text("ab" * 32)
-        policies.write(folder / "policy.toml", alice="operator")
+        policies.write(folder / "policy.toml", alice="operator", bob="reader")
         self.mqtt = ""
         self.id, self.capability, self.neighbours = "gw", 1, list[str]()
         self.alerts = f"""
@@ -221,12 +223,12 @@ ack_url = "http://127.0.0.1:{self.console}"
         assert self.process is not None
         self.process.send_signal(signal.SIGHUP)
 
-    async def peer(self, name: str, password: bytes = b"secret") -> Peer:
+    async def peer(self, name: str, password: bytes = b"secret", user: str = "alice") -> Peer:
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 with contextlib.suppress(OSError):
                     peer = Peer(*await asyncio.open_connection("127.0.0.1", self.port), Version.V5)
-                    self.code = await peer.connect(name, username="alice", password=password)
+                    self.code = await peer.connect(name, username=user, password=password)
                     return peer
                 await asyncio.sleep(0.1)
 
@@ -317,6 +319,7 @@ async def test_guessed_passwords_reach_all_ways_once_though_both_ends_are_killed
         code, page, _ = await asyncio.to_thread(ask, _link(box))
         assert (code, "Take it on" in page) == (200, True)
         panel.close()
+        await until(lambda: manager.alerts("refused-logins"), "alertmanager forgets, and is told")
         assert box.changes("refused-logins") == {"RAISED": 1}
         assert len([one for one in ntfy.messages if "refused-logins" in one["message"]]) == 1
     finally:
@@ -372,6 +375,10 @@ async def test_an_alert_is_taken_on_by_a_message_on_the_gateways_topic(gateway: 
     topic = "campus/-/gw/alerts/ack"
     for payload in (b"", b"\xff", b"{", b"nobody:knows:1", b'{"alert": "x", "colour": 1}'):
         await panel.publish(topic, payload)
+    viewer = await gateway.peer("viewer", user="bob")
+    assert await viewer.publish(topic, name.encode()) == NOT_AUTHORIZED
+    assert await viewer.publish("campus/-/gw/alerts", b"{}", retain=True) == NOT_AUTHORIZED
+    viewer.close()
     assert gateway.kept()["alerts"][0]["taken_on"] is None
     await panel.publish(topic, json.dumps({"alert": name, "note": "it is Bob"}).encode())
     await until(lambda: gateway.kept()["alerts"][0]["taken_on"], "taken on")

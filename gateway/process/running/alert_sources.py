@@ -116,14 +116,15 @@ class AlertSources:
     sensors: SensorWatch
     steady_s: Callable[[], float]
 
-    def seen(self, look: MachineLook) -> SeenByGateway:
+    def seen(self, look: MachineLook, untried: Collection[str] = ()) -> SeenByGateway:
         """Return what there is to be seen now.
 
         Args:
             look: at the machine.
+            untried: parts of the process that have not been tried yet.
 
         """
-        own, core, machine = self.own(), self.core, look.machine
+        own, core, machine, log = self.own(), self.core, look.machine, self.node.log
         fleet = self.fleet.look()
         limits = {
             name: (used, int(getattr(core.limits, name)))
@@ -143,11 +144,12 @@ class AlertSources:
             is_throttled=look.strain.is_throttled,
             disk_life_used=look.strain.disk_life_used,
             is_clock_kept=look.is_clock_kept,
-            log_failure=self.node.log.failure,
+            log_failure=log.failure if log.failure or log.appends else None,
             certificates=self.edge.expiry.as_json(),
             limits=limits,
             dropped=core.dropped,
-            lost=self.node.log.lost_messages,
+            lost=log.lost_messages,
+            still_lost=log.still_lost_messages,
             failed_logins=self._failed_logins(),
             links=len(self.node.links),
             dialled=self.attachment.neighbours.status()["addresses"],
@@ -158,10 +160,12 @@ class AlertSources:
             sites=fleet.sites,
             above=fleet.above,
             failing=self.watched.failing,
+            untried=untried,
             returned=returned if look.release.trial == RETURNED else None,
             is_release_known=bool(look.release.release),
             elections=self.elections.count,
             sensors=self.sensors.look(),
+            unread_sensors=self.sensors.unread,
         )
 
     def say_told(self, lost: Collection[str]) -> None:

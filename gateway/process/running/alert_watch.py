@@ -80,8 +80,11 @@ class AlertWatch:
         self._wake = asyncio.Event()
         self._asked: set[asyncio.Task[None]] = set()
         self._handing: dict[str, asyncio.Task[None]] = {}
-        self._is_kept = True
-        self._alerts = GatewayAlerts(plan, self._recalled(), sources.steady_s())
+        self._untried = {_part(way) for way in ways}
+        recalled = self._recalled()
+        self._is_kept = not recalled.alerts
+        """With an alert that stands the first look writes: that shows what the disk takes."""
+        self._alerts = GatewayAlerts(plan, recalled, sources.steady_s())
 
     def start(self) -> None:
         """Look from now on."""
@@ -170,7 +173,7 @@ class AlertWatch:
             self._wake.clear()
 
     async def _see(self) -> None:
-        seen = self._sources.seen(await self._machine())
+        seen = self._sources.seen(await self._machine(), self._untried)
         steady_s = self._sources.steady_s()
         offset_s = time.localtime().tm_gmtoff
         if self._alerts.look(seen, time.time_ns() // 1_000, steady_s, offset_s):
@@ -191,9 +194,9 @@ class AlertWatch:
         return found
 
     def _hand_over(self) -> None:
-        for way, records in self._alerts.due():
+        for way, records in (*self._alerts.due(), *self._alerts.renewals()):
             if way not in self._handing:
-                task = asyncio.create_task(self._hand(way, records), name=f"alerts by {way}")
+                task = asyncio.create_task(self._hand(way, records), name=_part(way))
                 self._handing[way] = task
 
     async def _hand(self, way: str, records: tuple[AlertRecord, ...]) -> None:
@@ -201,8 +204,8 @@ class AlertWatch:
         try:
             async with asyncio.timeout(TAKE_TIMEOUT_S):
                 await self._threads.call(way, lambda: self._ways[way].take(records))
-            self._alerts.taken(way, records)
-            self._is_kept = False
+            if self._alerts.taken(way, records):
+                self._is_kept = False
         except RecordsRefusedError as error:
             why_not = str(error)
             self._alerts.refused(way, records, why_not)
@@ -216,7 +219,8 @@ class AlertWatch:
         finally:
             del self._handing[way]
             self._wake.set()
-        self._sources.watched.tell(f"alerts by {way}", why_not)
+        self._untried.discard(_part(way))
+        self._sources.watched.tell(_part(way), why_not)
 
     # -- what is kept ----------------------------------------------------------------------------
 
@@ -247,3 +251,8 @@ class AlertWatch:
         else:
             self._sources.watched.tell("alerts kept", "")
             kept.drop_stand_in()
+
+
+def _part(way: str) -> str:
+    """Return what a way out is called among the parts of the process."""
+    return f"alerts by {way}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.alerting.sensor_judging import SensorFinding, SensorRuleJudge
+from gateway.alerting.sensor_rules import SensorRules
 from gateway.process.running.readings import Readings
 from gateway.sensors.reading import full_name
 from gateway.sensors.sensor import Sensor
@@ -30,6 +31,11 @@ class SensorWatch:
     def look(self) -> Sequence[SensorFinding] | None:
         """Return what is wrong with sensors, and well; None while none is read."""
         return self._judge.look(self._sampler.now()) if self._readings.is_reading else None
+
+    @property
+    def unread(self) -> Mapping[str, SensorRules]:
+        """The rules of sensors that may have values of which nothing is known yet, by name."""
+        return self._judge.unread
 
     def _changed(self, gone: Iterable[str], new: Iterable[Sensor]) -> None:
         for name in gone:

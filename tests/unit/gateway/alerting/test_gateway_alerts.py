@@ -180,6 +180,36 @@ def test_what_is_counted_after_the_last_minute_is_kept_by_a_stop() -> None:
     assert gateway.alerts.has_unkept
 
 
+def test_a_receiver_that_forgets_is_told_each_minute_what_stands_and_its_end_once() -> None:
+    gateway = OneGateway(replace(PLAN, renewed=("mail",)))
+    renewed: list[tuple[str, list[str]]] = []
+    for number in range(40):
+        gateway.look(well(is_read_only=number < 20))
+        gateway.hand_over()
+        for way, records in gateway.alerts.renewals():
+            renewed += [(way, [one.rule for one in records])]
+            assert {one.change for one in records} == {"raised"}
+            assert not gateway.alerts.taken(way, records), "nothing is to be kept of it"
+    assert set(map(str, renewed)) == {str(("mail", [rules.DISK_READ_ONLY]))}
+    assert 3 <= len(renewed) <= 5
+    assert gateway.alerts.summary()["ways"]["mail"]["delivered"] == 2
+    assert [one for one in gateway.taken if one[0] == "mail"] == [
+        ("mail", "raised", rules.DISK_READ_ONLY),
+        ("mail", "cleared", rules.DISK_READ_ONLY),
+    ]
+
+
+def test_nothing_is_renewed_by_a_way_that_has_just_failed() -> None:
+    gateway = OneGateway(replace(PLAN, renewed=("mail",)))
+    gateway.look(well(is_read_only=True))
+    gateway.hand_over()
+    gateway.alerts.failed("mail", "no route")
+    for _ in range(7):
+        gateway.look(well(is_read_only=True))
+        gateway.alerts.failed("mail", "no route")
+    assert gateway.alerts.renewals() == []
+
+
 MINUTE = 6
 """Looks of ten seconds."""
 AT_ONCE = AlertRoute(AlertMatcher(), ("ntfy",))

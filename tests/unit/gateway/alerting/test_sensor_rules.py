@@ -81,6 +81,16 @@ def test_a_start_neither_ends_an_alert_of_a_stuck_sensor_nor_begins_one() -> Non
     assert bed.is_wrong(rules.SENSOR_STUCK) is True
 
 
+def test_after_a_start_a_value_is_waited_for_until_ten_readings_have_none_of_it() -> None:
+    bed = Bed(low=0.0, humidity={"low": 1.0})
+    assert set(bed.judge.unread) == {"tank"}
+    bed.reads(*[None] * LEAST_READINGS, part="humidity")
+    bed.reads(*[40.0] * (LEAST_READINGS - 1), part="humidity")
+    assert set(bed.judge.unread) == {"tank"}, "readings with a bad value do not count"
+    bed.reads(40.0, part="humidity")
+    assert bed.judge.unread == {}
+
+
 def test_few_readings_are_not_stuck_however_long_they_take() -> None:
     bed = Bed(stuck_s=60)
     bed.reads(5.0)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from alerts import outgoing
 from alerts.desk import trial
 from alerts.matcher import AlertMatcher
 from alerts.record import AlertRecord, RecordsRefusedError
@@ -110,6 +111,19 @@ def test_what_was_taken_is_told_after_a_kill_and_what_was_told_is_not_told_again
     until(lambda: len(mail.names) == 3 and ntfy.names)
     assert ntfy.names == [records(3)[2].delivery_id]
     assert len(set(mail.names)) == 3
+
+
+def test_what_a_way_never_gets_is_dropped_and_the_log_says_how_much_and_why(
+    spool: Spool, caplog: pytest.LogCaptureFixture
+) -> None:
+    down, well = Way(OSError("no route")), Way()
+    first = spool.ways(mail=down, ntfy=well)
+    first.take(records(outgoing.MAX_WAITING + 2))
+    until(lambda: len(well.names) == outgoing.MAX_WAITING and down.tries)
+    assert "alerts by mail: 2 dropped: too many waited" in caplog.text
+    first.close()
+    spool.ways(ntfy=well).close()  # the configuration has no mail by now
+    assert "alerts by mail: 500 dropped: the configuration has this way no more" in caplog.text
 
 
 def test_a_way_that_was_closed_while_it_told_leaves_the_file_to_the_next(spool: Spool) -> None:

@@ -110,11 +110,12 @@ def test_sealed_segments_that_are_gone_are_lost_and_told_wherever_they_stood(
         log = opened(tmp_path)
     assert readable(log) == left
     assert lacking(log) == lost
-    assert log.lost_messages == len(lost)
+    assert log.lost_messages == log.still_lost_messages == len(lost)
     assert log.damaged_bytes == sum(len(make(n)[0]) for n in lost)
     assert f"damage cost the log {len(lost)} messages: gw/7 {lost[0]}.." in caplog.text
     for n in lost:  # a neighbour has them
         log.append(*make(n))
+    assert (log.lost_messages, log.still_lost_messages) == (len(lost), 0)
     log.close()
     caplog.clear()
     again = opened(tmp_path)

@@ -90,6 +90,7 @@ class Sources:
         self.wrong: dict[str, Any] = {}
         self.looks: list[MachineLook] = []
         self.said: set[str] = set()
+        self.untried: list[set[str]] = []
 
     def say_told(self, lost: Collection[str]) -> None:
         self.said.update(lost)
@@ -100,8 +101,9 @@ class Sources:
     def steady_s(self) -> float:
         return time.monotonic()
 
-    def seen(self, look: MachineLook) -> SeenByGateway:
+    def seen(self, look: MachineLook, untried: Collection[str]) -> SeenByGateway:
         self.looks.append(look)
+        self.untried.append(set(untried))
         temperature = look.machine.temperature_cel
         return SeenByGateway(
             gateway="gw-a",
@@ -112,6 +114,7 @@ class Sources:
             is_throttled=look.strain.is_throttled,
             disk_life_used=look.strain.disk_life_used,
             failing=dict(self.watched.failing),
+            untried=untried,
             **{"is_read_only": False} | self.wrong,
         )
 
@@ -188,6 +191,16 @@ async def test_a_way_that_fails_is_told_and_what_it_never_takes_is_dropped(bed: 
     await until(lambda: watch.summary()["ways"]["webhook"]["dropped"] == 1)
     await until(lambda: "no route" in watch.summary()["ways"]["mail"]["trouble"])
     assert set(bed.sources.watched.failing) == {"alerts by mail", "alerts by webhook"}
+
+
+async def test_of_a_way_nothing_is_known_in_this_life_until_it_is_handed_something(
+    bed: Bed,
+) -> None:
+    watch = bed.watch(mail=Way(), ntfy=Way())
+    await until(lambda: bed.sources.untried)
+    assert bed.sources.untried[-1] == {"alerts by mail", "alerts by ntfy"}
+    await watch.order(b'{"do": "test", "ways": ["mail"]}', "alice")
+    await until(lambda: bed.sources.untried[-1] == {"alerts by ntfy"})
 
 
 async def test_what_a_way_raises_that_nobody_foresaw_is_a_failure_like_others(bed: Bed) -> None:
