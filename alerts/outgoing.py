@@ -94,9 +94,9 @@ class WayQueue:
         return tuple(of_site[:MAX_BATCH])
 
     @property
-    def is_idle(self) -> bool:
-        """Return whether nothing waits, not even until a way that failed is tried again."""
-        return not self._state.waiting and not self._pause_s
+    def is_left_alone(self) -> bool:
+        """Return whether the way has failed, and is not to be tried again yet."""
+        return self._pause_s > 0
 
     def _is_held(self, one: WaitingRecord) -> bool:
         return one.held_s < HELD_S and self._holding(one.record).is_held

@@ -130,18 +130,21 @@ class GatewayAlerts:
     def renewals(self) -> list[tuple[str, tuple[AlertRecord, ...]]]:
         """Return what stands and is to be told anew, by ways whose receivers forget.
 
-        It waits in no queue: what is not taken comes again with the next ones.
+        It waits in no queue: what is not taken comes again with the next ones. An alert of which
+        something waits in one, as in quiet hours, is left to that.
         """
         if self._unrenewed_s < RENEWED_EACH_S:
             return []
         self._unrenewed_s = 0.0
-        idle = [way for way in self._plan.renewed if self._queues[way].is_idle]
-        found = ((way, tuple(self._standing_by(way))) for way in idle)
+        ways = [way for way in self._plan.renewed if not self._queues[way].is_left_alone]
+        found = ((way, tuple(self._standing_by(way))) for way in ways)
         return [(way, records) for way, records in found if records]
 
     def _standing_by(self, way: str) -> Iterator[AlertRecord]:
+        waiting = {one.record.alert for one in self.state.ways[way].waiting}
         for one in self._desk.standing:
-            if way in self.state.sent.get(one.raised.alert, ()):
+            alert = one.raised.alert
+            if alert not in waiting and way in self.state.sent.get(alert, ()):
                 yield msgspec.structs.replace(one.raised, at_us=self._now.wall_us)
 
     def taken(self, way: str, records: Iterable[AlertRecord]) -> bool:

@@ -199,6 +199,21 @@ def test_a_receiver_that_forgets_is_told_each_minute_what_stands_and_its_end_onc
     ]
 
 
+def test_what_waits_for_the_end_of_quiet_hours_is_not_renewed_meanwhile() -> None:
+    quiet = AlertRoute(AlertMatcher.of({"rule": rules.HOT}), ("mail",), quiet_min=(0, 24 * 60 - 1))
+    loud = AlertRoute(AlertMatcher.of({"rule": rules.DISK_READ_ONLY}), ("mail",))
+    gateway = OneGateway(replace(PLAN, renewed=("mail",), routes=(quiet, loud)))
+    for _ in range(20):
+        gateway.look(well(is_read_only=True, temperature_cel=90.0))
+        gateway.hand_over()
+    assert {one["rule"] for one in gateway.alerts.document()["alerts"]} == {
+        rules.HOT,
+        rules.DISK_READ_ONLY,
+    }
+    ((_, records),) = gateway.alerts.renewals()
+    assert [one.rule for one in records] == [rules.DISK_READ_ONLY]
+
+
 def test_nothing_is_renewed_by_a_way_that_has_just_failed() -> None:
     gateway = OneGateway(replace(PLAN, renewed=("mail",)))
     gateway.look(well(is_read_only=True))
