@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import ssl
@@ -298,6 +299,35 @@ async def test_the_page_goes_by_the_gateways_certificate(tmp_path: Path) -> None
         assert cookie["secure"]
         async with anna.session.get(secure.base) as answer:
             assert "max-age" in answer.headers["Strict-Transport-Security"]
+        assert (await anna.get("status"))[0] == 200
+
+
+FIELDS = (
+    *("Authorization: Bearer {}", "Cookie: {}={}", "X-Hedgerow-CSRF: {}", "Origin: {}"),
+    *("Sec-Fetch-Site: {}", "Content-Type: {}", "If-None-Match: {}", "Accept-Encoding: {}"),
+)
+
+
+JUNK = (b"\xff\xfe", b"\xed\xa0\x80", b"%00%0d%0a", b"a\tb", b"\x7f\x1b[2J")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_no_bytes_of_a_field_are_an_error_of_the_gateway(
+    gateway: PageGateway, field: str
+) -> None:
+    async with looker(gateway, "anna") as anna:
+        (cookie,) = list(anna.session.cookie_jar)
+        proof = "" if field.startswith("Cookie") else f"Cookie: {cookie.key}={cookie.value}\r\n"
+        form = "" if field.startswith("Content") else "Content-Type: application/json\r\n"
+        rest = f"Host: localhost\r\nConnection: close\r\nContent-Length: 2\r\n{proof}{form}"
+        for what, junk in itertools.product(
+            ("POST /api/v1/messages", "GET /api/v1/status", "GET /page.js", "GET /ca.pem"), JUNK
+        ):
+            head = f"{what} HTTP/1.1\r\n{rest}{field}\r\n\r\n".encode()
+            answer = await raw(gateway, head.replace(b"{}", junk) + b"{}")
+            status = int(answer.split(b" ", 2)[1])
+            assert status in (200, 304, 400, 401, 403, 404, 415), answer
+            assert junk not in answer or status == 200
         assert (await anna.get("status"))[0] == 200
 
 
