@@ -21,12 +21,11 @@ from gateway.base.toml.toml_file import ConfigError
 from gateway.coap.operations.encoded_rows import encoded_rows
 from gateway.coap.operations.status import JSON
 from gateway.coap.sensors.answers import PATH
+from gateway.sensors.device_calls import CheckAgain
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.stock import SensorConflictError, StockError
 
-CheckAgain = Callable[[], None]
-"""Raises what keeps a change that waited for its turn from being made."""
 MayWrite = Callable[[Any, str, Sequence[str]], bool]
 """Returns whether who stands behind ``request.remote`` may do something by the policy of now."""
 MAX_TABLE_BYTES = 8192

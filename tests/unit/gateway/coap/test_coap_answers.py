@@ -144,7 +144,7 @@ async def test_what_is_open_and_may_be_no_more_by_another_policy_ends_at_once() 
 async def test_a_write_is_not_made_for_who_may_no_more_when_its_resource_is_asked(
     ends: str,
 ) -> None:
-    """Who asks is known to the policy, and has waited for a turn among all who ask."""
+    """A write waits for a turn among all requests before its resource is asked."""
     access = access_of({"psk:meter": "operator"})
     meter = session_peer(1, PeerAddress(("192.0.2.1", 1)), PeerIdentity(Proof.PSK, "meter"))
     world, told, is_in = World(Rates(), access), list[CoapResponse](), [True]
