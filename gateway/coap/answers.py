@@ -18,7 +18,7 @@ from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess, is_short
 from gateway.coap.conditional import Conditional, look_at
 from gateway.coap.forwarded_requests import is_passed_on
-from gateway.coap.messages import OptionRefusedError, incoming, outgoing
+from gateway.coap.messages import OptionRefusedError, incoming, outgoing, refusing
 from gateway.coap.path_router import PathRouter
 from gateway.coap.peers import known_as
 from gateway.coap.preconditions import Preconditions, may_have_conditions
@@ -42,6 +42,9 @@ _NOT_OPENED: Final = CoapResponse(codes.BAD_OPTION, (), b"option 9 is not unders
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
 _OTHER_FORMAT: Final = CoapResponse(
     codes.NOT_ACCEPTABLE, (), b"the resource has another format now: observe again"
+)
+_GONE: Final = CoapResponse(
+    codes.FORBIDDEN, (), b"who asked for this is logged out, or has other roles"
 )
 _READS: Final = (codes.GET, codes.FETCH)
 READS_MAX: Final = 4_096
@@ -208,6 +211,24 @@ class Answers:
         finally:
             respond(exchange, refused, True)
 
+    def _refusal_by_now(self, request: CoapRequest, peer: CoapPeer) -> CoapResponse | None:
+        """Return what is told to who may not make a write any more; None for who may.
+
+        It is asked when the write begins: who asked may have lost its right, or have logged out,
+        while it waited for its turn.
+        """
+        if request.is_still_in is not None and not request.is_still_in():
+            return _GONE
+        refused = self._access.refusal(request, peer)
+        if refused is not None:
+            self.refused.note(request, peer, refused, asyncio.get_running_loop().time())
+        return refused
+
+    def _refuse_by_now(self, request: CoapRequest, peer: CoapPeer) -> Any:
+        """Return the same as a message; None for a read, too, whose answer nobody waits to give."""
+        refused = None if request.code in _READS else self._refusal_by_now(request, peer)
+        return None if refused is None else refusing(refused)
+
     def ended(self, exchange: int) -> None:
         """Nobody waits for answers to an exchange any more."""
         self._open.pop(exchange, None)
@@ -238,7 +259,8 @@ class Answers:
                 return told, is_last
             if response is not None:
                 if _takes_turn(request, response):
-                    response = WriteInTurn(response, request, self._turns)
+                    by_now = partial(self._refusal_by_now, request, asked.peer)
+                    response = WriteInTurn(response, request, self._turns, by_now)
                 self._begin(response, (source,), asked, respond, partial(ask, asked.peer))
                 return None
         if self._rendering_shares.admit(asked.peer, now) != ADMITTED:
@@ -302,6 +324,7 @@ class Answers:
             message,
             lambda answer, _is_last: told(_sendable(answer) or _FAILED),
             lambda: told(_FAILED),  # what was answered before stands
+            refused_by_now=partial(self._refuse_by_now, request, peer),
         )
 
     def _begin(
@@ -384,7 +407,10 @@ class Answers:
             respond(exchange, represented(asked.request, response), is_last)
 
         is_stranger = asked.peer.principal is None and not asked.peer.is_address_proven
-        begin = partial(self._renderings.begin, message, is_stranger=is_stranger)
+        by_now = partial(self._refuse_by_now, asked.request, asked.peer)
+        begin = partial(
+            self._renderings.begin, message, refused_by_now=by_now, is_stranger=is_stranger
+        )
         turn = None
         if asked.request.code in _READS:
             self._ends[exchange] = begin(tell)
@@ -426,8 +452,14 @@ def _unobserved(request: CoapRequest) -> CoapRequest:
 
     Else its resource would be asked to carry it out again at each change.
     """
-    code, options, payload = request.code, request.options, request.payload
-    return CoapRequest(code, options, payload, is_fresh=request.is_fresh, route=request.route)
+    return CoapRequest(
+        request.code,
+        request.options,
+        request.payload,
+        is_fresh=request.is_fresh,
+        route=request.route,
+        is_still_in=request.is_still_in,
+    )
 
 
 def _sendable(answer: Any) -> CoapResponse | None:

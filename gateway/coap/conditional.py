@@ -106,7 +106,13 @@ class Conditional:
             request = self._request
             options = without_conditions(request.options)
             self.has_begun = not self._is_read
-            plain = CoapRequest(request.code, options, request.payload, is_fresh=request.is_fresh)
+            plain = CoapRequest(
+                request.code,
+                options,
+                request.payload,
+                is_fresh=request.is_fresh,
+                is_still_in=request.is_still_in,
+            )
             self._ask(plain, self._tell)
 
     def _ask(self, request: CoapRequest, told: DeferredReply) -> None:

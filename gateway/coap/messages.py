@@ -90,6 +90,11 @@ def outgoing(message: Any) -> CoapResponse:
     return CoapResponse(int(message.code), tuple(options), message.payload)
 
 
+def refusing(response: CoapResponse) -> Any:
+    """Return a refusal as a resource would answer it: its code, and its text for people."""
+    return Message(code=Code(response.code), payload=response.payload)
+
+
 def options_of(message: Any) -> tuple[Option, ...]:
     """All options of a message of aiocoap's."""
     return tuple((int(option.number), option.encode()) for option in message.opt.option_list())

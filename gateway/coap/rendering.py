@@ -13,6 +13,9 @@ from aiocoap.pipe import Pipe, error_to_message
 OnRendered = Callable[[Any, bool], None]
 """Takes a response, and whether it is the last one."""
 
+RefuseByNow = Callable[[], Any]
+"""Returns the message for who may not have a resource asked any more; None for who may."""
+
 AT_ONCE: Final = 4
 """So many resources are asked in one turn of the loop: each may take a millisecond."""
 STRANGERS_AT_ONCE: Final = 1
@@ -81,6 +84,7 @@ class Renderings:
         tell: OnRendered,
         over: Callable[[], None] | None = None,
         *,
+        refused_by_now: RefuseByNow | None = None,
         is_stranger: bool = False,
     ) -> Callable[[], None]:
         """Have a request answered: errors of resources are responses, too.
@@ -89,6 +93,7 @@ class Renderings:
             request: an incoming aiocoap message, whole.
             tell: is called with each response, the first one and those to an observer.
             over: is called when the resource does nothing for it any more, for whatever reason.
+            refused_by_now: is asked when the request's turn has come; None where nobody is asked.
             is_stranger: whoever asks has a turn with other strangers.
 
         Returns:
@@ -104,7 +109,8 @@ class Renderings:
         lose_interest: Callable[[], None] = pipe.on_event(on_event)
         rendered = error_to_message(pipe, _log)
         turns = self._turns_of_strangers if is_stranger else self._turns
-        task = asyncio.create_task(self._render(rendered, turns), name=f"render {request.code}")
+        rendering = self._render(rendered, turns, refused_by_now)
+        task = asyncio.create_task(rendering, name=f"render {request.code}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if over is not None:
@@ -137,9 +143,12 @@ class Renderings:
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _render(self, pipe: Any, turns: _Turns) -> None:
+    async def _render(self, pipe: Any, turns: _Turns, refused_by_now: RefuseByNow | None) -> None:
         await turns.begin()
         try:
+            if refused_by_now is not None and (refusal := refused_by_now()) is not None:
+                pipe.add_response(refusal, is_last=True)
+                return
             await self._site.render_to_pipe(pipe)
         except Exception as failure:  # a resource is a developer's own code: it may raise anything
             pipe.add_exception(failure)

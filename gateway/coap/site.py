@@ -131,7 +131,13 @@ class GatewaySite:
         self.registry = self.directory.registry
         self.access = owner.access
         self._sensors = SensorResources(
-            self.site, sampler, gateway_id, owner.place, self._may_read, self._may_write
+            self.site,
+            sampler,
+            gateway_id,
+            owner.place,
+            self._may_read,
+            self._may_write,
+            self.access.lets,
         )
         self._interfaces = ResourceDirectory(
             self.directory.service, self._owner, clock=self.directory.now

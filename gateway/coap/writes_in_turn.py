@@ -18,6 +18,8 @@ from gateway.coap.rendering import OnRendered
 from gateway.coap.responders import AskForBody, PendingResponse
 
 EndOfTurn = Callable[[], None]
+RefusalByNow = Callable[[], CoapResponse | None]
+"""Returns what is told to who may not make a write any more when its turn has come."""
 
 
 class BeginRendering(Protocol):
@@ -34,10 +36,18 @@ class WriteInTurn:
         later: carries it out, and tells what comes of it though nobody may wait for that.
         request: it.
         turns: of all who write.
+        refusal_by_now: asked when its turn has come.
 
     """
 
-    def __init__(self, later: PendingResponse, request: CoapRequest, turns: WriteTurns) -> None:
+    def __init__(
+        self,
+        later: PendingResponse,
+        request: CoapRequest,
+        turns: WriteTurns,
+        refusal_by_now: RefusalByNow,
+    ) -> None:
+        self._refusal_by_now = refusal_by_now
         self._later = later
         self._request = request
         self._turns = turns
@@ -57,7 +67,11 @@ class WriteInTurn:
                 if turn.is_wanted:
                     done(response)
 
-            self._later.begin(told, ask)
+            refusal = self._refusal_by_now()
+            if refusal is None:
+                self._later.begin(told, ask)
+            else:
+                told(refusal)
 
         self._turn = turn = TurnOfWrite(write, self._request, self._turns)
         turn.enter()

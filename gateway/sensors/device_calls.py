@@ -32,6 +32,12 @@ OWN: Final = ""
 
 DriverCall = Callable[[], Any]
 WhenOver = Callable[[BaseException | None], None]
+CheckAgain = Callable[[], None]
+"""Raises what keeps a call that waited for its turn from being made."""
+
+
+def nothing_against() -> None:
+    """Let each call be made whose turn has come."""
 
 
 def waits_for_nothing(sensor: Sensor, work: Callable[..., Any]) -> bool:
@@ -123,6 +129,7 @@ class DeviceCalls:
         work: DriverCall,
         asker: str = OWN,
         when_over: WhenOver | None = None,
+        check: CheckAgain = nothing_against,
     ) -> Any:
         """Call a driver when its turn has come.
 
@@ -132,6 +139,7 @@ class DeviceCalls:
             asker: for whom.
             when_over: is given what the driver raised, or None, when a call that has begun is over,
                 though nobody waits for it any more. It must not raise.
+            check: called when its turn has come; what it raises is raised here.
 
         Raises:
             SensorBusyError: it was not called.
@@ -141,6 +149,11 @@ class DeviceCalls:
 
         """
         await self._turn(sensor, asker)
+        try:
+            check()
+        except BaseException:
+            self._pass_on(sensor)
+            raise
         call = _Call(sensor, asker, when_over)
         task = asyncio.create_task(self._run(sensor, work), name=f"call {sensor.name}")
         self._under_way[task] = call

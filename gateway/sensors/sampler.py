@@ -22,7 +22,13 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.base.printable import said
 from gateway.base.write_turns import WriteTurns
-from gateway.sensors.device_calls import DeviceCalls, call_now, waits_for_nothing
+from gateway.sensors.device_calls import (
+    CheckAgain,
+    DeviceCalls,
+    call_now,
+    nothing_against,
+    waits_for_nothing,
+)
 from gateway.sensors.reading import Reading, names_of
 from gateway.sensors.reads import Reads
 from gateway.sensors.schedule import Schedule, back_off_s
@@ -206,13 +212,20 @@ class Sampler:
             return self._reads.now(sensor)
         return await self._reads.of(sensor)
 
-    async def write(self, actuator: Actuator, value: Value, asker: str) -> None:
+    async def write(
+        self,
+        actuator: Actuator,
+        value: Value,
+        asker: str,
+        check: CheckAgain = nothing_against,
+    ) -> None:
         """Set an actuator; what it says of itself then is read and delivered behind that.
 
         Args:
             actuator: which.
             value: of its kind.
             asker: who wants it. All have their turns, however many writes each of them wants.
+            check: called when its turn has come; what it raises is raised here, and nothing done.
 
         Raises:
             ValueRefusedError: it does not take this value; nothing was done.
@@ -223,7 +236,7 @@ class Sampler:
         """
         work, is_over = partial(actuator.write, value), partial(self._written, actuator)
         if not waits_for_nothing(actuator, actuator.write):
-            await self._calls.call(actuator, work, asker, is_over)
+            await self._calls.call(actuator, work, asker, is_over, check)
             return
         failure: Exception | None = None
         try:
@@ -251,18 +264,25 @@ class Sampler:
             self._read_backs.add(reading)
             reading.add_done_callback(self._read_backs.discard)
 
-    async def handled(self, sensor: Sensor, work: Callable[[], Any], asker: str) -> Any:
+    async def handled(
+        self,
+        sensor: Sensor,
+        work: Callable[[], Any],
+        asker: str,
+        check: CheckAgain = nothing_against,
+    ) -> Any:
         """Call a handler of a sensor's when its turn has come; raises as `write` does.
 
         Args:
             sensor: whose it is.
             work: calls it; what it returns, or what is to be awaited for that.
             asker: who wants it; see `write`.
+            check: likewise.
 
         """
         if waits_for_nothing(sensor, work):
             return call_now(sensor, work)
-        return await self._calls.call(sensor, work, asker)
+        return await self._calls.call(sensor, work, asker, check=check)
 
     def read_soon(self, sensor: Sensor) -> bool:
         """Read a sensor now that says that it has changed.

@@ -20,6 +20,7 @@ from page_gateway import USERS, PageGateway, page_gateway
 
 from gateway.base.event_log.audit import AuditTrail
 from gateway.mqtt import Version
+from gateway.process.page.api_request import ApiRequest
 from gateway.process.page.site_asker import SiteAsker, SiteQuestion
 from gateway.trust.policy.principal import Principal
 
@@ -229,7 +230,7 @@ async def register(gateway: PageGateway, name: str, owner: str = "anna") -> None
     query = (f"ep={name}", "base=coap://192.0.2.9")
     question = SiteQuestion("POST", ("rd",), query, links, content_format=40)
     device = Principal("console", owner, frozenset({"admin"}))
-    await asker.good(device, question)
+    await asker.good(ApiRequest(device, "", {}, {}, {}), question)
 
 
 async def test_a_registration_is_searched_and_removed(browser: Page, gateway: PageGateway) -> None:

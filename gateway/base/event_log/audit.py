@@ -85,6 +85,8 @@ class AuditTrail:
         at_s = time.time() if time_s is None else time_s
         with self._locked() as descriptor:
             os.write(descriptor, _line(at_s, who, what, of))
+            # An event loop that has a remark to make waits for no disk.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.fsync(descriptor)
 
     def remark(self, who: str, what: str, **of: Detail) -> None:

@@ -8,7 +8,7 @@ it. Who may, the policy has decided before (`access`), by the method and the pat
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -34,7 +34,13 @@ from gateway.coap.sensors.handler_calls import (
 )
 from gateway.coap.sensors.link_attributes import CheckedLink, DescribedLinks
 from gateway.coap.sensors.roll import SensorRoll
-from gateway.sensors.device_resource import GET, ChildResource, DeviceResource, check_described
+from gateway.sensors.device_resource import (
+    GET,
+    CallRefusedError,
+    ChildResource,
+    DeviceResource,
+    check_described,
+)
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.trust.policy.action import READS
@@ -45,6 +51,15 @@ SEGMENTS_MAX: Final = 32
 """Of a path that is looked at; no name has more."""
 LISTED_SOON_S: Final = 0.2
 """Changes of links within this time are registered together."""
+
+LetsPeer = Callable[[CoapPeer, str, Sequence[str]], bool]
+"""Returns whether a peer may do something, by the policy of now."""
+
+
+def any_peer(_peer: CoapPeer, _method: str, _path: Sequence[str]) -> bool:
+    """Let everybody: who serves resources without a policy."""
+    return True
+
 
 AttributesOfDevice = Callable[[DeviceResource], dict[str, str]]
 """Returns the attributes that the gateway adds to a resource's link."""
@@ -57,6 +72,7 @@ class DeviceAnswers:
         site: has the links of child resources.
         sampler: calls drivers.
         attributes: says what a link has beside what the class says.
+        lets: says again who may have something handled, when its turn has come.
 
     Attributes:
         roll: knows which sensors were added; None where none can be.
@@ -64,8 +80,13 @@ class DeviceAnswers:
     """
 
     def __init__(
-        self, site: resource.Site, sampler: Sampler, attributes: AttributesOfDevice
+        self,
+        site: resource.Site,
+        sampler: Sampler,
+        attributes: AttributesOfDevice,
+        lets: LetsPeer = any_peer,
     ) -> None:
+        self._lets = lets
         self.segments = frozenset((PATH.encode(),))
         self.roll: SensorRoll | None = None
         self._site = site
@@ -143,7 +164,7 @@ class DeviceAnswers:
         refused = refusal(request, target.resource)
         if refused is None and self._shares.admit(peer, now) != ADMITTED:
             refused = self._shares.refusal().response()
-        return refused or _Called(self, target, request, peer.principal or "")
+        return refused or _Called(self, target, request, peer)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Note an observer; return False if no handler answers, or the body is too long to keep."""
@@ -165,12 +186,12 @@ class DeviceAnswers:
         self,
         target: DeviceTarget,
         request: CoapRequest,
-        who: str,
+        peer: CoapPeer,
         done: Callable[[CoapResponse], None],
     ) -> Callable[[], None]:
         """Have a request answered; see `gateway.coap.responders.PendingResponse`."""
         task = asyncio.create_task(
-            self._carry_out(target, request, who, done), name=f"call {target.device.sensor.name}"
+            self._carry_out(target, request, peer, done), name=f"call {target.device.sensor.name}"
         )
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
@@ -181,15 +202,32 @@ class DeviceAnswers:
         self,
         target: DeviceTarget,
         request: CoapRequest,
-        who: str,
+        peer: CoapPeer,
         done: Callable[[CoapResponse], None],
     ) -> None:
-        device = target.device
+        device, who = target.device, peer.principal or ""
         before = device.changes
         call = call_of(request, who, device.sensor.children.add)
-        done(await self._calls.response(target, call, who or str(ANONYMOUS)))
+        check = partial(self._check_again, request, peer)
+        done(await self._calls.response(target, call, who or str(ANONYMOUS), check))
         if request.observe and device.changes != before:  # before this one was there to be told
             self._changed(device, target.child)
+
+    def _check_again(self, request: CoapRequest, peer: CoapPeer) -> None:
+        """Check of a write that waited for its device whether its peer still may.
+
+        Raises:
+            CallRefusedError: it may not, or is logged out.
+
+        """
+        method = METHOD_NAMES[request.code]
+        if method in READS:
+            return
+        if request.is_still_in is not None and not request.is_still_in():
+            raise CallRefusedError("4.03", "who asked for this is logged out, or has other roles")
+        path = [one.decode(errors="replace") for one in request.values(option_numbers.URI_PATH)]
+        if not self._lets(peer, method, path):
+            raise CallRefusedError("4.03", "the policy does not allow this any more")
 
     async def _rendered(
         self, device: ServedDevice, child: str, request: CoapRequest
@@ -298,15 +336,15 @@ class _Called:
     """A request that a handler will answer."""
 
     def __init__(
-        self, answers: DeviceAnswers, target: DeviceTarget, request: CoapRequest, who: str
+        self, answers: DeviceAnswers, target: DeviceTarget, request: CoapRequest, peer: CoapPeer
     ) -> None:
-        self._asked = (target, request, who)
+        self._asked = (target, request, peer)
         self._answers = answers
 
     def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
         """Call the handler; `done` takes its response."""
-        target, request, who = self._asked
-        return self._answers.call(target, request, who, done)
+        target, request, peer = self._asked
+        return self._answers.call(target, request, peer, done)
 
 
 class ChildLink(resource.Resource):  # type: ignore[misc]  # aiocoap has no types

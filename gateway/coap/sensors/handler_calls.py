@@ -13,6 +13,7 @@ from coap_engine.uint import decode_uint, encode_uint
 from gateway.base.printable import SAID_CHARACTERS_MAX, printable, said
 from gateway.coap.access import METHOD_NAMES
 from gateway.coap.sensors.answers import PATH, max_age_s
+from gateway.sensors.device_calls import CheckAgain, nothing_against
 from gateway.sensors.device_resource import (
     BODY_BYTES_MAX,
     CallRefusedError,
@@ -144,13 +145,20 @@ class HandlerCalls:
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
 
-    async def response(self, target: DeviceTarget, call: ResourceCall, asker: str) -> CoapResponse:
+    async def response(
+        self,
+        target: DeviceTarget,
+        call: ResourceCall,
+        asker: str,
+        check: CheckAgain = nothing_against,
+    ) -> CoapResponse:
         """Have a handler called, and tell what came of it: whatever it raises is a response.
 
         Args:
             target: whose handler it is.
             call: what it is given.
             asker: whose turn it takes.
+            check: called when that has come; it raises what keeps the handler from being called.
 
         """
         sensor, handler = target.device.sensor, target.resource.handler_of(call.method)
@@ -158,7 +166,7 @@ class HandlerCalls:
             return not_handled(call.method)
         try:
             work = _refusing(handler, call, target)
-            outcome = await self._sampler.handled(sensor, work, asker)
+            outcome = await self._sampler.handled(sensor, work, asker, check)
             response = _answer(sensor.name, call, outcome)
         except Exception as error:  # a handler is a developer's own code: it may raise anything
             for name in call.created:  # what failed has created nothing

@@ -17,10 +17,10 @@ from coap_engine.message import CoapResponse
 from dtls.identity import ANONYMOUS
 from gateway.base.printable import told
 from gateway.coap.sensors.answers import FORMATS, PATH, SensorAnswers, max_age_s
-from gateway.coap.sensors.device_answers import DeviceAnswers
+from gateway.coap.sensors.device_answers import DeviceAnswers, LetsPeer, any_peer
 from gateway.coap.sensors.link_attributes import CheckedLink, DescribedLinks
 from gateway.coap.sensors.pack import MayRead, SensorPack, in_senml
-from gateway.coap.sensors.roll import MayWrite, SensorRoll, anybody, removed
+from gateway.coap.sensors.roll import MayWrite, SensorRoll, anybody, checked_again, removed
 from gateway.sensors import senml, values
 from gateway.sensors.device_resource import GET, DeviceResource
 from gateway.sensors.reading import Reading
@@ -60,7 +60,8 @@ class SensorResources:
         gateway_id: whose they are.
         place: its domain and group, which each sensor's link names.
         may_read: who may read which of them.
-        may_write: says again who may change which there are.
+        may_write: says again who may set one, or change which there are.
+        lets: says again which peer may have a device handle what.
 
     """
 
@@ -72,6 +73,7 @@ class SensorResources:
         place: Place,
         may_read: MayRead = lambda _remote, _name: True,
         may_write: MayWrite = anybody,
+        lets: LetsPeer = any_peer,
     ) -> None:
         self._may_write = may_write
         self._site = site
@@ -83,7 +85,7 @@ class SensorResources:
         """Those whose GET is a reading: of others a developer's own handler says what it is."""
         self.answers = SensorAnswers(self._read, sampler)
         """The answers that are at hand of them."""
-        self.devices = DeviceAnswers(site, sampler, self._attributes_of)
+        self.devices = DeviceAnswers(site, sampler, self._attributes_of, lets)
         """The requests that they handle themselves, and their child resources."""
         self._pack = SensorPack(self._resources, sampler, f"{gateway_id}/", may_read, may_write)
         self._roll: SensorRoll | None = None
@@ -207,7 +209,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
     roll: SensorRoll | None = None
     """By which it can be removed."""
     may_write: MayWrite = staticmethod(anybody)
-    """Says again who may remove it."""
+    """Says again who may set or remove it."""
 
     def __init__(
         self,
@@ -320,7 +322,9 @@ class ActuatorResource(SensorResource):
         """Set the value; the answer comes when the actuator has it."""
         try:
             value = self._value(request)
-            await self._sampler.write(self._sensor, value, _asker(request.remote))
+            path = _path(self._sensor.name)
+            check = checked_again(request.remote, self.may_write, "PUT", path)
+            await self._sampler.write(self._sensor, value, _asker(request.remote), check)
         except (senml.SenmlError, ValueRefusedError) as refused:
             raise error.BadRequest(told(refused)) from refused
         except SensorBusyError as busy:

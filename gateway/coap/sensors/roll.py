@@ -21,12 +21,11 @@ from gateway.base.toml.toml_file import ConfigError
 from gateway.coap.operations.encoded_rows import encoded_rows
 from gateway.coap.operations.status import JSON
 from gateway.coap.sensors.answers import PATH
+from gateway.sensors.device_calls import CheckAgain
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.stock import SensorConflictError, StockError
 
-CheckAgain = Callable[[], None]
-"""Raises what keeps a change that waited for its turn from being made."""
 MayWrite = Callable[[Any, str, Sequence[str]], bool]
 """Returns whether who stands behind ``request.remote`` may do something by the policy of now."""
 MAX_TABLE_BYTES = 8192
@@ -78,10 +77,8 @@ def anybody(_remote: Any, _method: str, _path: Sequence[str]) -> bool:
     return True
 
 
-def _checked_again(
-    remote: Any, may_write: MayWrite, method: str, path: Sequence[str]
-) -> CheckAgain:
-    """Return what asks again whether a change may be made: a driver may take seconds before it."""
+def checked_again(remote: Any, may_write: MayWrite, method: str, path: Sequence[str]) -> CheckAgain:
+    """Return what asks again whether a write may be made: a driver may take seconds before it."""
     is_still_in: Callable[[], bool] | None = getattr(remote, "is_still_in", None)
 
     def check() -> None:
@@ -105,7 +102,7 @@ async def posted(roll: SensorRoll, request: Message, may_write: MayWrite = anybo
 
     """
     table, name = _table(request), _to_change(request)
-    check = _checked_again(request.remote, may_write, "POST", (PATH,))
+    check = checked_again(request.remote, may_write, "POST", (PATH,))
     try:
         if name is None:
             names = await roll.add(table, check)
@@ -163,7 +160,7 @@ async def removed(
     """
     try:
         path = (PATH, *name.split("/"))
-        names = await roll.remove(name, _checked_again(request.remote, may_write, "DELETE", path))
+        names = await roll.remove(name, checked_again(request.remote, may_write, "DELETE", path))
     except KeyError as missing:
         raise error.NotFound(f"no sensor {name!r}") from missing
     except StockError as failed:

@@ -27,7 +27,6 @@ class ApiRequest:
         names: what the segments in braces of the route's path stand for.
         query: the parameters that were given.
         body: the fields that were given.
-        raw: the body as it came.
         check_still_in: raises `ApiError` once the visitor is logged out, or has other roles. What
             had to wait for its turn asks again before it changes anything.
 
@@ -38,7 +37,6 @@ class ApiRequest:
     names: Mapping[str, str]
     query: Mapping[str, Any]
     body: Mapping[str, Any]
-    raw: bytes
     check_still_in: Callable[[], None] = _stays
 
     def is_still_in(self) -> bool:

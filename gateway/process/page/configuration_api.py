@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gateway.base.toml import edited
 from gateway.base.toml.edited import EditError, KeyChange
@@ -41,6 +41,8 @@ ANSWERED_S: Final = 0.5
 WAITING: Final = "waiting"
 """A trial that the gateway has not begun yet."""
 _WHAT: Final = "configuration"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,18 +143,16 @@ class ConfigurationApi:
     async def check(self, asked: ApiRequest) -> Any:
         """Say what a change would do, and write nothing."""
         files = self._files(asked)
-        changes = await asyncio.to_thread(_changes, asked.body)
-        async with self._alone():
-            try:
-                return await asyncio.to_thread(self._rehearsed, files, changes, asked.body)
-            except (OSError, UnicodeDecodeError) as error:
-                raise _unreadable(files.file, error) from error
-            except EditError as error:
-                raise ApiError(HTTPStatus.BAD_REQUEST, f"{files.file}: {error}") from error
+        return await self._changes.carry_out(self._rehearsed_alone(files, asked))
 
-    def _rehearsed(
-        self, files: TrialFiles, changes: Sequence[KeyChange], body: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    async def _rehearsed_alone(self, files: TrialFiles, asked: ApiRequest) -> dict[str, Any]:
+        async with self._alone():
+            told = await _in_thread(files.file, partial(self._rehearsed, files, asked.body))
+        self._administration.check_again(asked, _WHAT)
+        return told
+
+    def _rehearsed(self, files: TrialFiles, body: Mapping[str, Any]) -> dict[str, Any]:
+        changes = _changes(body)
         now = files.file.read_bytes()
         after = edited.with_keys(now.decode(), changes).encode()
         faults = [] if after == now else list(self._check(after, files.file))
@@ -166,18 +166,7 @@ class ConfigurationApi:
     async def change(self, asked: ApiRequest) -> Any:
         """Write a change on trial, and have the gateway go by it."""
         files = self._files(asked)
-        body = asked.body
-        changes = await asyncio.to_thread(_changes, body)
-        if why_not := writable_files.why_not([files.file, files.before]):
-            why = f"{why_not}; `{_command(files.file, body)}` does it on the machine"
-            raise ApiError(HTTPStatus.CONFLICT, why)
-        wanted = WantedChange(
-            lambda text: edited.with_keys(text, changes),
-            body.get("within_s", WITHIN_S),
-            body["if_unchanged"],
-        )
-        check = partial(self._administration.check_again, asked, _WHAT)
-        planned = await self._changes.carry_out(self._gone_by(files, wanted, check))
+        planned = await self._changes.carry_out(self._gone_by(files, asked))
         if planned is None:
             return {"outcome": "unchanged", "restarts_for": [], "trial": None}
         return {
@@ -186,32 +175,38 @@ class ConfigurationApi:
             "trial": planned.trial and {"id": planned.trial.id, "within_s": planned.trial.within_s},
         }
 
-    async def _gone_by(
-        self, files: TrialFiles, wanted: WantedChange, check: Callable[[], None]
-    ) -> PlannedChange | None:
-        """Have a change written, and soon the gateway told of it; ``check`` asks again before."""
+    async def _gone_by(self, files: TrialFiles, asked: ApiRequest) -> PlannedChange | None:
+        """Have a change written if its visitor still may, and soon the gateway told of it."""
         async with self._alone():
-            check()
-            planned = await self._written(files, wanted)
+            checked = await _in_thread(files.file, partial(self._checked, files, asked.body))
+            # To find what is wrong with a configuration may take a second.
+            self._administration.check_again(asked, _WHAT)
+            write = partial(
+                change_on_trial.written, files, checked.wanted, checked.faults, self._find
+            )
+            planned = await _in_thread(files.file, write)
         if planned is not None and _is_tried(planned) and not self._is_stopped:
             loop = asyncio.get_running_loop()
             self._telling = loop.call_later(ANSWERED_S, change_on_trial.tell, planned)
         return planned
 
-    async def _written(self, files: TrialFiles, wanted: WantedChange) -> PlannedChange | None:
-        try:
-            work = asyncio.to_thread(
-                change_on_trial.written, files, wanted, self._check, self._find
-            )
-            return await work
-        except change_on_trial.WrongChangeError as error:
-            raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(error.faults)) from error
-        except ChangedMeanwhileError as error:
-            raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
-        except EditError as error:
-            raise ApiError(HTTPStatus.BAD_REQUEST, f"{files.file}: {error}") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise _unreadable(files.file, error) from error
+    def _checked(self, files: TrialFiles, body: Mapping[str, Any]) -> _CheckedChange:
+        changes = _changes(body)
+        if why_not := writable_files.why_not([files.file, files.before]):
+            why = f"{why_not}; `{_command(files.file, body)}` does it on the machine"
+            raise ApiError(HTTPStatus.CONFLICT, why)
+        wanted = WantedChange(
+            lambda text: edited.with_keys(text, changes),
+            body.get("within_s", WITHIN_S),
+            body["if_unchanged"],
+        )
+        checked = _CheckedChange(wanted, self._check)
+        now = files.file.read_bytes()
+        if trials.digest(now) == wanted.if_unchanged:  # else it is refused as it is written
+            after = wanted.edit(now.decode()).encode()
+            if after != now:
+                checked.faults(after, files.file)
+        return checked
 
     def _alone(self) -> asyncio.Lock:
         if self._changing.locked():
@@ -227,6 +222,46 @@ class ConfigurationApi:
         given = TrialFiles(file.with_name(file.name.removesuffix(BEFORE)))
         # A gateway that went back, and may not put the file back, goes by the one of before.
         return given if given.before == file.absolute() else TrialFiles(file)
+
+
+class _CheckedChange:
+    """A change that has been checked, and is not checked again as it is written.
+
+    Args:
+        wanted: it.
+        check: finds what is wrong with a configuration.
+
+    """
+
+    def __init__(self, wanted: WantedChange, check: Check) -> None:
+        self.wanted = wanted
+        self._check = check
+        self._found: dict[bytes, Sequence[str]] = {}
+
+    def faults(self, after: bytes, file: Path) -> Sequence[str]:
+        """Return all that is wrong with a configuration."""
+        if after not in self._found:
+            self._found[after] = self._check(after, file)
+        return self._found[after]
+
+
+async def _in_thread(file: Path, work: Callable[[], T]) -> T:
+    """Have a thread work at a configuration's file.
+
+    Raises:
+        ApiError: it can't be done.
+
+    """
+    try:
+        return await asyncio.to_thread(work)
+    except change_on_trial.WrongChangeError as error:
+        raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(error.faults)) from error
+    except ChangedMeanwhileError as error:
+        raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
+    except EditError as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"{file}: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(file, error) from error
 
 
 def _is_tried(planned: PlannedChange) -> bool:

@@ -61,10 +61,12 @@ STRANGERS_AT_ONCE: Final = 30
 _JSON: Final = "application/json"
 _BEARER: Final = "bearer"
 _LOOPBACK: Final = ("127.0.0.1", "::1")
+_TOO_MANY: Final = "too many requests; wait a second"
+_KEPT_OUT: Final = "the policy does not let you see this page"
 _NOT_LOGGED_IN: Final = {
     "wrong": (HTTPStatus.UNAUTHORIZED, "user or password is wrong"),
     "later": (HTTPStatus.TOO_MANY_REQUESTS, "too many attempts; wait ten seconds"),
-    "forbidden": (HTTPStatus.FORBIDDEN, "the policy does not let you see this page"),
+    "forbidden": (HTTPStatus.FORBIDDEN, _KEPT_OUT),
 }
 _REFUSALS: Final = (
     HTTPStatus.UNAUTHORIZED,
@@ -155,6 +157,8 @@ class PageFace:
         """Answer with a file of the page, or by the page's interface below ``/api/``."""
         if request.path.startswith("/api/"):
             return self._answered(request, host)
+        if request.path == AUTHORITY_PATH and request.method in browser_rules.READING:
+            return self._authority(host)
         return self._hardened(self._file(request))
 
     def knows(self, request: HttpRequest) -> str:
@@ -165,8 +169,6 @@ class PageFace:
     def _file(self, request: HttpRequest) -> Page:
         if request.method not in browser_rules.READING:
             return _error(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")
-        if request.path == AUTHORITY_PATH:
-            return self._authority()
         path = "/index.html" if request.path == "/" else request.path
         ready = self._files.get(path)
         if ready is None:
@@ -179,16 +181,14 @@ class PageFace:
             return Page(content_type(path), ready.zipped, headers=headers)
         return Page(content_type(path), ready.body, headers=headers)
 
-    def _authority(self) -> Page:
+    async def _authority(self, host: str) -> Page:
         """Show the authority whose certificates devices are to trust; each handshake has it too."""
-        try:
-            found = [] if self._owner.authority is None else _certificates(self._owner.authority)
-        except (OSError, ValueError):
-            found = []
-        if not found:
-            return _error(HTTPStatus.NOT_FOUND, "there is nothing here")
-        pem = b"".join(one.public_bytes(Encoding.PEM) for one in found)
-        return Page("application/x-pem-file", pem)
+        if not self._stranger_rates.allow(network_of(host), asyncio.get_running_loop().time()):
+            return self._hardened(_error(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY))
+        pem = await asyncio.to_thread(_authorities, self._owner.authority)
+        if not pem:
+            return self._hardened(_error(HTTPStatus.NOT_FOUND, "there is nothing here"))
+        return self._hardened(Page("application/x-pem-file", pem))
 
     def _hardened(self, page: Page) -> Page:
         headers = {**self._headers, **page.headers}
@@ -254,12 +254,12 @@ class PageFace:
         now_s = asyncio.get_running_loop().time()
         if asker is None:
             if not self._stranger_rates.allow(network_of(host), now_s):
-                raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests; wait a second")
+                raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY)
             raise ApiError(HTTPStatus.UNAUTHORIZED, "log in first")
         if not self._rates.allow(str(asker.visitor), now_s):
-            raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests; wait a second")
+            raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY)
         if not self._door.may_enter(asker.visitor):
-            raise ApiError(HTTPStatus.FORBIDDEN, "the policy does not let you see this page")
+            raise ApiError(HTTPStatus.FORBIDDEN, _KEPT_OUT)
         is_change = request.method not in browser_rules.READING
         if is_change and asker.by_cookie:
             given = request.fields.get("x-hedgerow-csrf", "")
@@ -284,8 +284,10 @@ class PageFace:
                 raise ApiError(HTTPStatus.UNAUTHORIZED, "log in first")
             if now != asker:
                 raise ApiError(HTTPStatus.FORBIDDEN, "your roles have changed; ask again")
+            if not self._door.may_enter(now.visitor):
+                raise ApiError(HTTPStatus.FORBIDDEN, _KEPT_OUT)
 
-        asked = ApiRequest(asker.visitor, host, names, query, body, request.body, check_still_in)
+        asked = ApiRequest(asker.visitor, host, names, query, body, check_still_in)
         if route.operation == "log_out":
             self._door.log_out(asker.token)
             self._notes.came_or_went(str(asker.visitor), "logged out of the page", host)
@@ -319,7 +321,7 @@ class PageFace:
         self, route: ApiRoute, request: HttpRequest, host: str, asker: _Asker | None
     ) -> Page:
         if not self._stranger_rates.allow(network_of(host), asyncio.get_running_loop().time()):
-            raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests; wait a second")
+            raise ApiError(HTTPStatus.TOO_MANY_REQUESTS, _TOO_MANY)
         if route.operation == "me":
             return _json(self._me(asker))
         if route.operation == "document":
@@ -379,8 +381,13 @@ def may_enter(policy: Policy, visitor: Principal) -> bool:
     return bool(policy.may(visitor, Action(CONSOLE, PATH, policy.here)))
 
 
-def _certificates(file: Path) -> list[x509.Certificate]:
-    return x509.load_pem_x509_certificates(file.read_bytes())
+def _authorities(file: Path | None) -> bytes:
+    """Return the certificates of a file in PEM, and nothing else that it may hold."""
+    try:
+        found = [] if file is None else x509.load_pem_x509_certificates(file.read_bytes())
+    except (OSError, ValueError):
+        found = []
+    return b"".join(one.public_bytes(Encoding.PEM) for one in found)
 
 
 def _json(told: Any) -> Page:

@@ -62,6 +62,7 @@ class PlannedFile:
         data: all of its content.
         clear: the same in PEM, not encrypted.
         mode: of a new file.
+        instead_of: what the file held when the change was begun; empty if it was not there.
 
     """
 
@@ -69,6 +70,7 @@ class PlannedFile:
     data: bytes
     clear: bytes
     mode: int
+    instead_of: bytes
 
 
 class KeyFiles:
@@ -107,6 +109,16 @@ class KeyFiles:
         key_file, _ = self.paths(KeyPlace("mqtt", OWN))
         return key_file.with_name("requested.key.pem")
 
+    def held(self, place: KeyPlace) -> Mapping[Path, bytes]:
+        """Return what the files of a place hold now; nothing for one that is not there.
+
+        Raises:
+            UnfitUploadError: as `paths`.
+            OSError: one can't be read.
+
+        """
+        return {path: old(path) for path in self.paths(place)}
+
     def trusted(self, place: KeyPlace) -> list[x509.Certificate]:
         """Return whom a section trusts now.
 
@@ -126,8 +138,15 @@ class KeyFiles:
         """Return whether a password is there, by which stores are opened and written."""
         return bool(self._password())
 
-    def planned(self, place: KeyPlace, content: ImportedContent) -> list[PlannedFile]:
+    def planned(
+        self, place: KeyPlace, content: ImportedContent, instead_of: Mapping[Path, bytes]
+    ) -> list[PlannedFile]:
         """Return what is written, the key first: who reads between the two names the file at fault.
+
+        Args:
+            place: whose files are written.
+            content: of the upload.
+            instead_of: see `held`; of the moment at which the change was begun.
 
         Raises:
             UnfitUploadError: the upload has not what the place takes, or no password is there.
@@ -135,7 +154,7 @@ class KeyFiles:
         """
         paths = self.paths(place)
         if place.part == AUTHORITIES:
-            return [self._authorities(paths[0], content.authorities)]
+            return [self._authorities(paths[0], content.authorities, instead_of[paths[0]])]
         if content.key is None:
             why = "it has no key and no certificate of one: is it a trust store?"
             raise UnfitUploadError(why)
@@ -150,22 +169,25 @@ class KeyFiles:
         for path, clear, mode in ((key_file, clear_key, SECRET), (certificate_file, chain, OPEN)):
             if stores.is_store(path):
                 data = pkcs12_files.pack(whole, self._needed(path))
-            elif path == key_file and b"ENCRYPTED" in _old(path):
+            elif path == key_file and b"ENCRYPTED" in instead_of[path]:
                 data = private_keys.as_pem(content.key, self._needed(path))
             else:
                 data = clear
-            found.append(PlannedFile(path, data, clear, SECRET if stores.is_store(path) else mode))
+            its_mode = SECRET if stores.is_store(path) else mode
+            found.append(PlannedFile(path, data, clear, its_mode, instead_of[path]))
         return found
 
-    def _authorities(self, path: Path, authorities: Sequence[x509.Certificate]) -> PlannedFile:
+    def _authorities(
+        self, path: Path, authorities: Sequence[x509.Certificate], instead_of: bytes
+    ) -> PlannedFile:
         if not authorities:
             raise UnfitUploadError("it has no certificate of an authority")
         clear = pkcs12_files.as_pem(authorities)
         if not stores.is_store(path):
-            return PlannedFile(path, clear, clear, OPEN)
+            return PlannedFile(path, clear, clear, OPEN, instead_of)
         trusted: KeystoreContent[PrivateKey] = KeystoreContent(None, None, authorities)
         packed = pkcs12_files.pack(trusted, self._needed(path))
-        return PlannedFile(path, packed, clear, SECRET)
+        return PlannedFile(path, packed, clear, SECRET, instead_of)
 
     def check(self, files: Sequence[PlannedFile]) -> None:
         """Check that a reload would take the files over; nothing of it is written.
@@ -196,13 +218,20 @@ class KeyFiles:
         """Write them, each by one rename, and on the disk before the next.
 
         Raises:
-            OSError: one can't be written; it names it.
+            OvertakenError: somebody has edited one since the change was begun, and that stands.
+            OSError: one can't be written; it names it. All others hold what they held.
 
         """
-        for one in {one.path: one for one in files}.values():
-            replaced_file.replace(
-                one.path, one.data, is_durable=True, keeps_owner=True, mode=one.mode
-            )
+        written: list[PlannedFile] = []
+        try:
+            for one in {one.path: one for one in files}.values():
+                _replace(one, one.data, one.instead_of)
+                written.append(one)
+        except OSError:
+            for one in written:  # a key alone would not fit to the certificate that is there
+                with contextlib.suppress(OSError):
+                    _replace(one, one.instead_of, one.data)
+            raise
 
     def _needed(self, path: Path) -> bytes:
         password = self._password()
@@ -219,7 +248,19 @@ class KeyFiles:
             raise Pkcs12Error(str(error)) from error
 
 
-def _old(path: Path) -> bytes:
+def _replace(file: PlannedFile, data: bytes, instead_of: bytes) -> None:
+    replaced_file.replace(
+        file.path,
+        data,
+        is_durable=True,
+        keeps_owner=True,
+        mode=file.mode,
+        instead_of=instead_of,
+    )
+
+
+def old(path: Path) -> bytes:
+    """Return what a file holds now; nothing if it is not there."""
     return path.read_bytes() if path.exists() else b""
 
 

@@ -14,12 +14,13 @@ import logging
 import shlex
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from cryptography import x509
 
-from gateway.base import replaced_file
 from gateway.base.printable import printable
+from gateway.base.replaced_file import OvertakenError
 from gateway.base.toml.toml_file import ConfigError
 from gateway.process.access.serving_files import serving_files
 from gateway.process.access.whole_change import WholeChanges
@@ -39,6 +40,9 @@ from gateway.trust.certificates.private_keys import PrivateKeyError
 from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.web.api_error import ApiError
+
+if TYPE_CHECKING:
+    from gateway.trust.enrolment.following import TrustNews
 
 OPENING_BYTES: Final = 160 << 20
 """For the process that opens an upload: less than a gateway on a small Pi can spare."""
@@ -89,7 +93,7 @@ class KeysApi:
     async def keys(self, asked: ApiRequest) -> Any:
         """Tell what each file holds, when it ends, and what can be done here."""
         self._administration.check(asked.visitor, _WHAT)
-        return await self._done(self._told)
+        return await self._looked(asked, self._told)
 
     def _told(self) -> dict[str, Any]:
         now = forms.now()
@@ -148,12 +152,19 @@ class KeysApi:
             content, planned = self._planned(place, asked.body)
             return {**_described(content), "writes": _paths(planned)}
 
-        return await self._done(work)
+        return await self._looked(asked, work)
 
     async def bring_in(self, asked: ApiRequest) -> Any:
         """Have an upload in the place of what is there, and the gateway go by it."""
         place = self._asked_place(asked)
-        told, is_told = await self._changes.carry_out(self._brought_in(asked, place))
+
+        def plan() -> tuple[ImportedContent, list[PlannedFile]]:
+            content, planned = self._planned(place, asked.body)
+            _check_writable([one.path for one in planned])
+            return content, planned
+
+        (content, planned), is_told = await self._changed(asked, plan, self._write)
+        told = {**_described(content), "writes": _paths(planned)}
         names_of = [one["name"] for one in (*told["certificates"], *told["authorities"])]
         where = f"{place.section}, {place.part}"
         _log.info("brought in over the page for %s: %s", where, printable(", ".join(names_of)))
@@ -163,6 +174,7 @@ class KeysApi:
         self, place: KeyPlace, body: Mapping[str, Any]
     ) -> tuple[ImportedContent, list[PlannedFile]]:
         data, password = _upload(body["data"]), body.get("password", "")
+        held = self._files.held(place)
         opened = unpacking.unpacked(data, password.encode() or None, OPENING_BYTES)
         if place.part == key_files.AUTHORITIES:
             found = [one for one in opened.roots or opened.authorities if is_authority(one)]
@@ -172,21 +184,12 @@ class KeysApi:
         else:
             content = imported(opened, self._waiting_keys(), forms.now())
             _check_begun(content.chain[:1])
-        planned = self._files.planned(place, content)
+        planned = self._files.planned(place, content, held)
         self._files.check(planned)
         return content, planned
 
-    async def _brought_in(self, asked: ApiRequest, place: KeyPlace) -> tuple[dict[str, Any], bool]:
-        async with self._alone():
-            content, planned = await asyncio.to_thread(self._planned, place, asked.body)
-            if why_not := writable_files.why_not([one.path for one in planned]):
-                raise ApiError(HTTPStatus.CONFLICT, why_not)
-            # To open an upload may have taken ten seconds.
-            self._administration.check_again(asked, _WHAT)
-            await asyncio.to_thread(self._write, content, planned)
-        return {**_described(content), "writes": _paths(planned)}, self._reload()
-
-    def _write(self, content: ImportedContent, planned: Sequence[PlannedFile]) -> None:
+    def _write(self, plan: tuple[ImportedContent, Sequence[PlannedFile]]) -> None:
+        content, planned = plan
         self._files.write(planned)
         if content.key is not None:
             self._end_request(content.key)
@@ -214,30 +217,30 @@ class KeysApi:
             isinstance(one, str) and names.is_reachable(one) for one in addresses
         ):
             raise ApiError(HTTPStatus.BAD_REQUEST, "addresses: one is no address or host name")
-        return await self._done(lambda: self._made(addresses))
+        planned = await self._written(asked, lambda: self._made(addresses), self._files.write)
+        return {"name": self._settings.gateway.id, "request": planned[-1].data.decode()}
 
-    def _made(self, addresses: Sequence[str]) -> dict[str, Any]:
+    def _made(self, addresses: Sequence[str]) -> list[PlannedFile]:
+        """Return the files of a request, the key first: a request without its key is of no use."""
         key_file = self._files.waiting()
         if key_file.exists():
             why = "a key waits for its certificate: bring that in, or forget the request"
             raise ApiError(HTTPStatus.CONFLICT, why)
-        if why_not := writable_files.why_not([key_file]):
-            raise ApiError(HTTPStatus.CONFLICT, why_not)
+        _check_writable([key_file])
+        request_file = key_file.with_name(_REQUEST)
+        before = key_files.old(request_file)
         name, key = self._settings.gateway.id, private_keys.make("p256")
         alternative = forms.alternative_names(name, ("gateway",), addresses)
-        asked = forms.request(key, name, alternative)
-        # The key first: a request without its key is of no use.
-        for path, data, mode in (
-            (key_file, private_keys.as_pem(key), key_files.SECRET),
-            (key_file.with_name(_REQUEST), asked, key_files.OPEN),
-        ):
-            replaced_file.replace(path, data, is_durable=True, mode=mode)
-        return {"name": name, "request": asked.decode()}
+        asked, clear = forms.request(key, name, alternative), private_keys.as_pem(key)
+        return [
+            PlannedFile(key_file, clear, clear, key_files.SECRET, b""),
+            PlannedFile(request_file, asked, asked, key_files.OPEN, before),
+        ]
 
     async def request(self, asked: ApiRequest) -> Any:
         """Hand the request out, for an authority."""
         self._administration.check(asked.visitor, _WHAT)
-        data = await self._done(self._read_request)
+        data = await self._looked(asked, self._read_request)
         name = f"{self._settings.gateway.id}.csr.pem"
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
         return Page("application/pkcs10", data, headers=headers)
@@ -251,18 +254,13 @@ class KeysApi:
     async def forget_request(self, asked: ApiRequest) -> Any:
         """Remove the key that waits, and its request."""
         self._administration.check(asked.visitor, _WHAT)
-        await self._done(self._forget)
+        await self._written(asked, self._files.waiting, _forget)
         return {}
-
-    def _forget(self) -> None:
-        key_file = self._files.waiting()
-        for path in (key_file.with_name(_REQUEST), key_file):
-            path.unlink(missing_ok=True)
 
     def _end_request(self, key: PrivateKey) -> None:
         waiting = self._waiting_keys()
         if any(private_keys.same_key(one.public_key(), key.public_key()) for one in waiting):
-            self._forget()
+            _forget(self._files.waiting())
 
     async def renew(self, asked: ApiRequest) -> Any:
         """Ask the enrolment service for a new certificate now, and for whom the fleet trusts."""
@@ -276,19 +274,24 @@ class KeysApi:
             why = "keys.service: the configuration names none; bring a certificate in instead"
             raise ApiError(HTTPStatus.CONFLICT, why)
 
-        def work() -> list[str]:
+        written: list[str] = []
+
+        def ask() -> TrustNews:
             try:
-                return found.look(renews=True)
+                return found.ask(renews=True)
             except ServiceError as error:
                 raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error
 
-        written, is_told = await self._changes.carry_out(self._gone_by(work))
-        return {"writes": written, "is_told": is_told}
+        def write(news: TrustNews) -> None:
+            try:
+                written.extend(found.write(news))
+            except ServiceError as error:
+                raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error
+            if news.files and not written:
+                raise OvertakenError(news.files[-1][0])
 
-    async def _gone_by(self, work: Callable[[], T]) -> tuple[T, bool]:
-        """Have files written, and the gateway go by them; return whether it was told."""
-        found = await self._done(work)
-        return found, self._reload()
+        _, is_told = await self._changed(asked, ask, write)
+        return {"writes": written, "is_told": is_told}
 
     def _reload(self) -> bool:
         running = self._find(self._settings.gateway.state_dir)
@@ -296,15 +299,52 @@ class KeysApi:
             running.reload()
         return running is not None
 
-    async def _done(self, work: Callable[[], T]) -> T:
-        """Have a thread do what takes files and keys, one at a time.
+    # -- one at a time -----------------------------------------------------------------------------
+
+    async def _looked(self, asked: ApiRequest, work: Callable[[], T]) -> T:
+        """Have a thread look at files and keys, for who may see them then, too.
+
+        Who goes meanwhile leaves it at work: no other look begins beside it.
 
         Raises:
-            ApiError: it can't be done.
+            ApiError: it can't be done, or the visitor may see nothing of it any more.
+
+        """
+        return await self._changes.carry_out(self._in_turn(asked, work, None))
+
+    async def _changed(
+        self, asked: ApiRequest, plan: Callable[[], T], write: Callable[[T], None]
+    ) -> tuple[T, bool]:
+        """Have files written, and the gateway go by them; return whether it was told."""
+
+        async def change() -> tuple[T, bool]:
+            planned = await self._in_turn(asked, plan, write)
+            return planned, self._reload()
+
+        return await self._changes.carry_out(change())
+
+    async def _written(
+        self, asked: ApiRequest, plan: Callable[[], T], write: Callable[[T], None]
+    ) -> T:
+        """Have files written that the gateway does not go by yet."""
+        return await self._changes.carry_out(self._in_turn(asked, plan, write))
+
+    async def _in_turn(
+        self, asked: ApiRequest, plan: Callable[[], T], write: Callable[[T], None] | None
+    ) -> T:
+        """Have a thread plan a change, and another one write it if its visitor still may.
+
+        Raises:
+            ApiError: it can't be done, or the visitor may do it no more.
 
         """
         async with self._alone():
-            return await asyncio.to_thread(work)
+            planned = await asyncio.to_thread(plan)
+            # To open an upload, or to ask a service, may have taken ten seconds.
+            self._administration.check_again(asked, _WHAT)
+            if write is not None:
+                await asyncio.to_thread(write, planned)
+        return planned
 
     @contextlib.asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -320,6 +360,10 @@ class KeysApi:
         async with self._working:
             try:
                 yield
+            except OvertakenError as error:
+                raise ApiError(
+                    HTTPStatus.CONFLICT, f"{error.filename}: {error.strerror}"
+                ) from error
             except (Pkcs12Error, UnfitUploadError) as error:
                 raise ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
             except (ConfigError, TlsFileError) as error:
@@ -329,6 +373,16 @@ class KeysApi:
                 where = f"{error.filename}: " if error.filename else ""
                 why = f"{where}{error.strerror or error}"
                 raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, why) from error
+
+
+def _check_writable(files: Sequence[Path]) -> None:
+    if why_not := writable_files.why_not(files):
+        raise ApiError(HTTPStatus.CONFLICT, why_not)
+
+
+def _forget(key_file: Path) -> None:
+    for path in (key_file.with_name(_REQUEST), key_file):
+        path.unlink(missing_ok=True)
 
 
 def _check_begun(own: Sequence[x509.Certificate]) -> None:

@@ -120,7 +120,7 @@ class RecordApi:
         for what in ("support", "log", "audit"):
             self._check(asked.visitor, what)
         documents = {
-            f"{name}.json": await self._asker.response(asked.visitor, SiteQuestion("GET", (name,)))
+            f"{name}.json": await self._asker.response(asked, SiteQuestion("GET", (name,)))
             for name in ("status", "members", "alerts")
         }
         files = {name: answer.payload for name, answer in documents.items()}

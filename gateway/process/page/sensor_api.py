@@ -126,6 +126,8 @@ class SensorApi:
             keys = driver["parameters"]
             if any(one["name"] == "name" and one["is_needed"] for one in keys):
                 table["name"] = _TRIED_NAME
+                asked.check_still_in()  # to load it may have taken ten seconds
+                self._check(asked.visitor)
         tried = partial(self._trials.tried, None, table, is_afar=True)
         try:
             found = await asyncio.to_thread(tried)
@@ -145,9 +147,8 @@ class SensorApi:
             ("sensors",),
             payload=payload,
             content_format=JSON,
-            is_still_in=asked.is_still_in,
         )
-        return await self._asker.document(asked.visitor, question)
+        return await self._asker.document(asked, question)
 
     async def table(self, asked: ApiRequest) -> Any:
         """Tell the table of a sensor that was added."""
@@ -165,15 +166,14 @@ class SensorApi:
             [f"change={name}"],
             _payload(table),
             content_format=JSON,
-            is_still_in=asked.is_still_in,
         )
-        return await self._asker.document(asked.visitor, question)
+        return await self._asker.document(asked, question)
 
     async def remove(self, asked: ApiRequest) -> Any:
         """Have a sensor no more that was added."""
         path = ("sensors", *asked.names["name"].split("/"))
-        question = SiteQuestion("DELETE", path, is_still_in=asked.is_still_in)
-        return await self._asker.document(asked.visitor, question)
+        question = SiteQuestion("DELETE", path)
+        return await self._asker.document(asked, question)
 
     def _table_of(self, name: str) -> Mapping[str, Any]:
         try:

@@ -106,7 +106,7 @@ class SiteApi:
         """Tell how it is, and what to do next, as `hedgerow doctor` does."""
         from gateway.process.status.doctor import Examined, findings  # noqa: PLC0415  # for who looks
 
-        status = json.loads(await self._asker.good(asked.visitor, SiteQuestion("GET", ("status",))))
+        status = json.loads(await self._asker.good(asked, SiteQuestion("GET", ("status",))))
         machine = await self._looked()
         bits, is_weak = machine["firmware_bits"], machine["under_voltage"]
         found = findings(
@@ -137,16 +137,16 @@ class SiteApi:
 
     async def status(self, asked: ApiRequest) -> Any:
         """Answer `/status`."""
-        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("status",)))
+        return await self._asker.document(asked, SiteQuestion("GET", ("status",)))
 
     async def members(self, asked: ApiRequest) -> Any:
         """Answer `/members`."""
-        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("members",)))
+        return await self._asker.document(asked, SiteQuestion("GET", ("members",)))
 
     async def forget_member(self, asked: ApiRequest) -> Any:
         """Take a gateway out of the fleet's records."""
         question = SiteQuestion("DELETE", ("members",), [f"id={asked.names['id']}"])
-        await self._asker.good(asked.visitor, question)
+        await self._asker.good(asked, question)
         return DONE
 
     async def tree(self, asked: ApiRequest) -> Any:
@@ -162,7 +162,7 @@ class SiteApi:
         async def ask(path: str) -> Response:
             question = SiteQuestion("GET", path[1:].split("/"))
             try:
-                answer = await self._asker.response(asked.visitor, question)
+                answer = await self._asker.response(asked, question)
             except ApiError as error:
                 raise ClientError(error.why) from error
             return Response(f"{answer.code >> 5}.{answer.code & 31:02}", answer.payload, None)
@@ -181,19 +181,19 @@ class SiteApi:
     async def clients(self, asked: ApiRequest) -> Any:
         """Answer a page of `/clients`."""
         query = _pieces("after", asked.query.get("after", ""))
-        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("clients",), query))
+        return await self._asker.document(asked, SiteQuestion("GET", ("clients",), query))
 
     async def client(self, asked: ApiRequest) -> Any:
         """Answer one of `/clients`."""
         query = _pieces("id", asked.names["id"])
-        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("clients",), query))
+        return await self._asker.document(asked, SiteQuestion("GET", ("clients",), query))
 
     async def disconnect(self, asked: ApiRequest) -> Any:
         """Close a client's connection."""
         query = _pieces("id", asked.names["id"])
         if asked.body.get("forget"):
             query.append("forget=1")
-        return await self._asker.document(asked.visitor, SiteQuestion("POST", ("clients",), query))
+        return await self._asker.document(asked, SiteQuestion("POST", ("clients",), query))
 
     # -- sensors ---------------------------------------------------------------------------------
 
@@ -253,7 +253,7 @@ class SiteApi:
         path = ("sensors", *asked.names["name"].split("/"))
         payload = asked.body["value"].encode()
         question = SiteQuestion("PUT", path, payload=payload, content_format=TEXT)
-        await self._asker.good(asked.visitor, question)
+        await self._asker.good(asked, question)
         return DONE
 
     # -- devices ---------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class SiteApi:
         page = asked.query.get("page", 0)
         query = [f"count={PAGE_LINKS}", f"page={page}", *criteria]
         question = SiteQuestion("GET", ("rd-lookup", kind), query)
-        payload = await self._asker.good(asked.visitor, question)
+        payload = await self._asker.good(asked, question)
         told: list[msgspec.Raw] = []
         try:
             async for link in in_turns(links_in(payload), LINKS_PER_TURN):
@@ -294,7 +294,7 @@ class SiteApi:
         """Take a registration out."""
         name = asked.names["id"]
         if not self.may_take_out(asked.visitor):  # its own, then
-            await self._asker.good(asked.visitor, SiteQuestion("DELETE", ("rd", name)))
+            await self._asker.good(asked, SiteQuestion("DELETE", ("rd", name)))
             return DONE
         try:
             self._take_out(f"/rd/{name}")
@@ -308,12 +308,13 @@ class SiteApi:
 
     async def alerts(self, asked: ApiRequest) -> Any:
         """Answer `/alerts`."""
-        return await self._asker.document(asked.visitor, SiteQuestion("GET", ("alerts",)))
+        return await self._asker.document(asked, SiteQuestion("GET", ("alerts",)))
 
     async def order(self, asked: ApiRequest) -> Any:
         """Give `/alerts` an order."""
-        question = SiteQuestion("POST", ("alerts",), payload=asked.raw, content_format=JSON)
-        return await self._asker.document(asked.visitor, question)
+        payload = msgspec.json.encode(asked.body)  # not as it came: what is noted is what is done
+        question = SiteQuestion("POST", ("alerts",), payload=payload, content_format=JSON)
+        return await self._asker.document(asked, question)
 
 
 def _pieces(name: str, text: str) -> list[str]:

@@ -20,6 +20,7 @@ from coap_engine.uint import encode_uint
 from gateway.coap.access import METHOD_NAMES, CoapAccess
 from gateway.coap.answers import RequestAnswers
 from gateway.coap.peers import VouchedAddress
+from gateway.process.page.api_request import ApiRequest
 from gateway.trust.policy.principal import Principal
 from gateway.web.api_error import ApiError
 from light_dataclasses import dataclass
@@ -53,7 +54,6 @@ class SiteQuestion:
         payload: the body.
         accept: the content format that is wanted; None for any.
         content_format: the body's; None without one.
-        is_still_in: see `CoapRequest`.
 
     """
 
@@ -63,10 +63,12 @@ class SiteQuestion:
     payload: bytes = b""
     accept: int | None = None
     content_format: int | None = None
-    is_still_in: Callable[[], bool] | None = None
 
-    def as_request(self) -> CoapRequest:
+    def as_request(self, is_still_in: Callable[[], bool]) -> CoapRequest:
         """Return the request.
+
+        Args:
+            is_still_in: see `CoapRequest`.
 
         Raises:
             ApiError: a part is longer than an option of CoAP, or there are too many.
@@ -87,7 +89,7 @@ class SiteQuestion:
             tuple(options),
             self.payload,
             is_fresh=True,
-            is_still_in=self.is_still_in,
+            is_still_in=is_still_in,
         )
 
 
@@ -109,15 +111,22 @@ class SiteAsker:
         """Return whether a visitor may make such a request."""
         return self._access.may(visitor, method, path).is_allowed
 
-    async def response(self, visitor: Principal, question: SiteQuestion) -> CoapResponse:
+    async def response(self, asked: ApiRequest, question: SiteQuestion) -> CoapResponse:
         """Return what is answered to a visitor.
+
+        A write that waits for its turn is refused if its visitor is logged out by then, has other
+        roles, or may not any more.
+
+        Args:
+            asked: of the page, in whose visitor's name this is asked.
+            question: of the resources.
 
         Raises:
             ApiError: nothing is, in time.
 
         """
-        request = question.as_request()
-        text, roles = self._access.introduced(visitor)
+        request = question.as_request(asked.is_still_in)
+        text, roles = self._access.introduced(asked.visitor)
         peer = CoapPeer(
             VouchedAddress("", text, roles), text or "page", text, is_address_proven=True
         )
@@ -142,28 +151,28 @@ class SiteAsker:
         finally:
             self._answers.ended(exchange)
 
-    async def good(self, visitor: Principal, question: SiteQuestion) -> bytes:
+    async def good(self, asked: ApiRequest, question: SiteQuestion) -> bytes:
         """Return the payload of an answer that is no error.
 
         Raises:
             ApiError: it is one.
 
         """
-        response = await self.response(visitor, question)
+        response = await self.response(asked, question)
         if codes.is_success(response.code):
             return response.payload
         why = response.payload.decode(errors="replace")
         status = status_of(response.code)
         raise ApiError(status, why or status.phrase)
 
-    async def document(self, visitor: Principal, question: SiteQuestion) -> msgspec.Raw:
+    async def document(self, asked: ApiRequest, question: SiteQuestion) -> msgspec.Raw:
         """Return the JSON of an answer, as it is.
 
         Raises:
             ApiError: it is an error.
 
         """
-        return msgspec.Raw(await self.good(visitor, question))
+        return msgspec.Raw(await self.good(asked, question))
 
 
 def status_of(code: int) -> HTTPStatus:

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from gateway.base.replaced_file import OvertakenError
 from gateway.broker.access import password_lines
+from gateway.broker.access.password_lines import PasswordLineError
 from gateway.broker.access.passwords import Passwords, UserCheck
 from gateway.process.page import writable_files
 from gateway.trust.policy.faults import AccessFileError, read_access_file
@@ -104,6 +105,8 @@ async def change(
     given = None if password is None else password.encode()
     try:
         await desk.change(user, given, begin, str(visitor))
+    except PasswordLineError as error:
+        raise ApiError(HTTPStatus.BAD_REQUEST, f"user: {error}") from error
     except AccessFileError as error:
         raise ApiError(HTTPStatus.CONFLICT, f"{FIELD}: {error}") from error
     except BlockingIOError as error:

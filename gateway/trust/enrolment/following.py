@@ -8,6 +8,7 @@ that certificate and key fit to each other at every moment.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import logging
 import random
@@ -17,6 +18,7 @@ from pathlib import Path
 from cryptography import x509
 
 from gateway.base import replaced_file
+from gateway.base.replaced_file import OvertakenError
 from gateway.trust.certificates import private_keys
 from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.enrolment.client import EnrolmentClient, ServiceError
@@ -47,6 +49,20 @@ class FollowedFiles:
     key: Path
     authorities: Path
     revoked: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrustNews:
+    """The content that files are to have by what the service said.
+
+    Attributes:
+        files: the path, what it held when the service was asked, and the new content of each.
+        refused: why the service renews the certificate that has ended; None where it did not.
+
+    """
+
+    files: tuple[tuple[Path, bytes, bytes], ...]
+    refused: ServiceError | None = None
 
 
 class TrustFollower:
@@ -97,17 +113,18 @@ class TrustFollower:
             await asyncio.sleep(pause_s * random.uniform(0.9, 1.1))
 
     def look(self, *, renews: bool = False) -> list[str]:
-        """Ask once, and write what is new.
+        """Ask once, and write what is new; see `ask` and `write`."""
+        return self.write(self.ask(renews=renews))
+
+    def ask(self, *, renews: bool = False) -> TrustNews:
+        """Ask once, and write nothing.
 
         Args:
             renews: the certificate is renewed in any case; else when it is due.
 
-        Returns:
-            The names of the files that are.
-
         Raises:
             ServiceError: the service does not answer.
-            OSError: a file can't be read or written.
+            OSError: a file can't be read.
             ValueError: a file or what the service said can't be read.
 
         """
@@ -115,7 +132,9 @@ class TrustFollower:
         before = files.certificate.read_bytes()
         own = x509.load_pem_x509_certificates(before)[0]
         shown = (files.certificate, files.key)
-        authorities = files.authorities.read_text()
+        trusted = files.authorities.read_bytes()
+        revoked = b"" if files.revoked is None else files.revoked.read_bytes()
+        authorities = trusted.decode()
         client = EnrolmentClient(self._service, authorities, shown)
         refusal: ServiceError | None = None
         if renews or is_due(own, forms.now()) or self._is_of_one_before(own, authorities):
@@ -133,22 +152,41 @@ class TrustFollower:
         _check(found)
         # Whom to trust first: with the new list of an authority that is not known the gateway
         # would not read its files, and its own certificate may be of that one.
-        rows: list[tuple[Path | None, str]] = [
-            (files.authorities, found.authorities),
-            (files.revoked, found.revoked),
-            (files.certificate, found.certificate),
-        ]
-        new: list[str] = []
-        for path, text in rows:
-            if path == files.certificate and path.read_bytes() != before:
-                continue  # an operator has put another one there, maybe with another key
-            if path is not None and _write(path, text):
-                new.append(path.name)
-                self._written.append(path.name)
-        if refusal is not None and not new:
+        rows = (
+            (files.authorities, trusted, found.authorities.encode()),
+            (files.revoked, revoked, found.revoked.encode()),
+            (files.certificate, before, found.certificate.encode()),
+        )
+        if refusal is not None:
             ended = f"{files.certificate} ended at {own.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
             what_to_do = "if the clock is right, it takes a new token (`hedgerow keys enrol`)"
-            raise ServiceError(f"{refusal}; {ended}: {what_to_do}") from refusal
+            refusal = ServiceError(f"{refusal}; {ended}: {what_to_do}")
+        news = [(path, old, new) for path, old, new in rows if path and new and new != old]
+        return TrustNews(tuple(news), refusal)
+
+    def write(self, news: TrustNews) -> list[str]:
+        """Write what is new; a file that somebody has edited since the service was asked stays.
+
+        An operator may have put another certificate there, maybe with another key.
+
+        Returns:
+            The names of the files that are new.
+
+        Raises:
+            ServiceError: nothing is, since the service renews no certificate that has ended.
+            OSError: a file can't be written.
+
+        """
+        new: list[str] = []
+        for path, old, data in news.files:
+            with contextlib.suppress(OvertakenError):
+                replaced_file.replace(
+                    path, data, is_durable=True, keeps_owner=True, mode=_MODE, instead_of=old
+                )
+                new.append(path.name)
+                self._written.append(path.name)
+        if news.refused is not None and not new:
+            raise news.refused
         return new
 
     def _is_of_one_before(self, own: x509.Certificate, authorities: str) -> bool:
@@ -199,11 +237,3 @@ def _check_renewed(found: TrustedNow, own: x509.Certificate) -> None:
     if issuer is None:
         raise ValueError("the renewed certificate is of an authority that is not trusted")
     new.verify_directly_issued_by(issuer)
-
-
-def _write(path: Path, text: str) -> bool:
-    data = text.encode()
-    if not data or path.read_bytes() == data:
-        return False
-    replaced_file.replace(path, data, is_durable=True, keeps_owner=True, mode=_MODE)
-    return True

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from aiocoap import Message, resource
+from aiocoap import Code, Message, resource
 
 from coap_engine import codes
 from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
@@ -36,6 +36,10 @@ class Well(resource.Resource):  # type: ignore[misc]  # aiocoap is untyped
     async def render_get(self, _request: Any) -> Any:
         self.asked += 1
         return Message(payload=b"%d" % self.asked)
+
+    async def render_post(self, _request: Any) -> Any:
+        self.asked += 1
+        return Message(code=Code.CHANGED)
 
 
 class NeverAtHand:
@@ -134,6 +138,37 @@ async def test_what_is_open_and_may_be_no_more_by_another_policy_ends_at_once() 
     assert world.answers.open_requests == 0
     await world.answers.stop()
     assert len(world.told) == 5
+
+
+@pytest.mark.parametrize("ends", ["right", "log-in"])
+async def test_a_write_is_not_made_for_who_may_no_more_when_its_resource_is_asked(
+    ends: str,
+) -> None:
+    """A write waits for a turn among all requests before its resource is asked."""
+    access = access_of({"psk:meter": "operator"})
+    meter = session_peer(1, PeerAddress(("192.0.2.1", 1)), PeerIdentity(Proof.PSK, "meter"))
+    world, told, is_in = World(Rates(), access), list[CoapResponse](), [True]
+    for number in range(2):
+        request = CoapRequest(codes.POST, (PATH,), is_still_in=lambda: is_in[0])
+        asked = Asked(number, meter, request)
+        answers = world.answers.asked(
+            asked, 0.0, lambda _, told_now, __: told.append(told_now), nobody
+        )
+        assert answers is None
+        if number:
+            break
+        while not told:
+            await asyncio.sleep(0)
+    if ends == "right":
+        access.follow(Policy(PolicyRules()))
+        world.answers.revise()
+    else:
+        is_in[0] = False
+    while len(told) < 2:
+        await asyncio.sleep(0)
+    assert [one.code for one in told] == [codes.CHANGED, codes.FORBIDDEN]
+    assert world.well.asked == 1
+    await world.answers.stop()
 
 
 @pytest.mark.parametrize(

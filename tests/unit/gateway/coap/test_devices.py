@@ -154,8 +154,14 @@ class Served:
             lambda _, record: self.delivered.append(record.value), timeout_s=timeout_s
         )
         self.site = CountedSite()
+        self.may = True
         self.sensors = SensorResources(
-            self.site, self.sampler, "gw-north", Place("campus", "north")
+            self.site,
+            self.sampler,
+            "gw-north",
+            Place("campus", "north"),
+            may_write=lambda *_: self.may,
+            lets=lambda *_: self.may,
         )
         self.sensors.devices.begin(self.relist)
         self.machine, self.panel = Machine("hall/machine", interval_s=300), Panel("panel")
@@ -483,6 +489,25 @@ async def test_a_child_that_goes_while_a_request_waits_for_it_is_asked_nothing(
     assert [one.code for one in await asyncio.gather(*waiting)] == [Code.NOT_FOUND] * 2
     assert (job.text, next_job.text) == ("first", "second")
     assert served.machine.children.get("job") is next_job
+
+
+async def test_who_may_no_more_when_the_device_is_free_has_nothing_done(served: Served) -> None:
+    at = "hall/machine"
+    served.machine.hold.clear()
+    held = asyncio.create_task(served.ask(Code.POST, at, b"x"))
+    await until(lambda: served.machine.calls)
+    waiting = [
+        asyncio.create_task(served.ask(Code.PUT, at, b"4")),
+        asyncio.create_task(served.ask(Code.POST, at, b"late")),
+    ]
+    await until(lambda: served.waiting == 2)
+    served.may = False
+    served.machine.hold.set()
+    assert (await held).code == Code.CHANGED
+    assert [one.code for one in await asyncio.gather(*waiting)] == [Code.FORBIDDEN] * 2
+    assert ([call.payload for call in served.machine.calls], served.machine.position) == ([b"x"], 0)
+    served.may = True
+    assert (await served.ask(Code.PUT, at, b"4")).code == Code.CHANGED  # it is free
 
 
 def test_each_method_is_a_right_of_its_own_below_a_device_too() -> None:

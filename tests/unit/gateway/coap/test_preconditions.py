@@ -314,7 +314,7 @@ async def test_what_a_device_handles_itself_waits_for_who_has_the_resource_alone
     alone = WriteTurn((b"sensors", b"pump"), lambda: None, is_alone=True)
     turns.enter(alone)
     options = ((URI_PATH, b"sensors"), (URI_PATH, b"pump"))
-    write = WriteInTurn(Handled(), CoapRequest(codes.POST, options), turns)
+    write = WriteInTurn(Handled(), CoapRequest(codes.POST, options), turns, lambda: None)
     told: list[CoapResponse] = []
     write.begin(told.append, lambda *_: lambda: None)
     gives_up = write.begin(told.append, lambda *_: lambda: None)
@@ -322,6 +322,24 @@ async def test_what_a_device_handles_itself_waits_for_who_has_the_resource_alone
     assert (begun, told) == ([], [])
     turns.leave(alone)
     assert (begun, [one.code for one in told]) == (["write"], [codes.CHANGED])
+    assert len(turns) == 0
+
+
+async def test_what_a_device_handles_itself_is_not_begun_for_who_may_no_more() -> None:
+    class Handled:
+        def begin(
+            self, _done: Callable[[CoapResponse], None], _ask: AskForBody
+        ) -> Callable[[], None]:
+            raise AssertionError("it is begun")
+
+    turns, options = WriteTurns(), ((URI_PATH, b"sensors"), (URI_PATH, b"pump"))
+    refusal = CoapResponse(codes.FORBIDDEN, (), b"not any more")
+    request = CoapRequest(codes.POST, options)
+    told: list[CoapResponse] = []
+    WriteInTurn(Handled(), request, turns, lambda: refusal).begin(
+        told.append, lambda *_: lambda: None
+    )
+    assert told == [refusal]
     assert len(turns) == 0
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,32 @@ def test_a_line_that_a_power_cut_has_cut_off_hides_no_other(tmp_path: Path) -> N
         file.write(b'{"time_s": 1, "wh\n[]\n\xff\n{"time_s": []}\n')
     trail.append("alice", "second")
     assert [one.what for one in trail.changes()] == ["first", "second"]
+
+
+def test_a_remark_waits_for_no_disk_though_another_change_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trail, reached, is_on_disk = AuditTrail(tmp_path / "audit"), threading.Event(), os.fsync
+    disk = threading.Event()
+
+    def slow(descriptor: int) -> None:
+        reached.set()
+        assert disk.wait(60)
+        is_on_disk(descriptor)
+
+    monkeypatch.setattr(os, "fsync", slow)
+    appending = threading.Thread(target=trail.append, args=("reload", "policy changed"))
+    appending.start()
+    assert reached.wait(60)
+    remarking = threading.Thread(target=trail.remark, args=("stranger", "refused"), daemon=True)
+    remarking.start()
+    remarking.join(60)
+    try:
+        assert not remarking.is_alive()
+        assert [one.what for one in trail.changes()] == ["policy changed", "refused"]
+    finally:
+        disk.set()
+        appending.join(60)
 
 
 def test_no_file_is_no_change(tmp_path: Path) -> None:

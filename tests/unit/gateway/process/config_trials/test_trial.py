@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base import replaced_file
 from gateway.base.toml.toml_file import ConfigError
 from gateway.process.config_trials import changing
 from gateway.process.config_trials import trial as trials
@@ -121,6 +122,25 @@ def test_a_hand_that_edits_the_file_meanwhile_ends_the_trial(world: World) -> No
     assert judge.within_s is None
     changing.settle(world.files, is_running=True)
     assert world.holds == b"mine"
+
+
+def test_an_edit_by_hand_just_before_the_way_back_is_taken_stays(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.change(NEW)
+    judge, real = world.judge(), replaced_file.replace
+    judge.at_start()
+
+    def edited_meanwhile(path: Path, *given: Any, **more: Any) -> None:
+        if path == world.files.file:
+            path.write_bytes(b"mine")
+        real(path, *given, **more)
+
+    monkeypatch.setattr(replaced_file, "replace", edited_meanwhile)
+    assert judge.send_back("its port is taken")
+    assert world.holds == b"mine"
+    assert world.files.trial() is None
+    assert world.judge().at_start() == "mine"
 
 
 def test_without_a_way_back_there_is_no_trial(world: World) -> None:

@@ -47,7 +47,7 @@ class Users:
         self._api = UserApi(self.desk, self.administration, lambda: self.policies, self.trail, "gw")
 
     async def listed(self) -> dict[str, dict[str, Any]]:
-        answer = await self._api.users(ApiRequest(self.visitor, "", {}, {}, {}, b""))
+        answer = await self._api.users(ApiRequest(self.visitor, "", {}, {}, {}))
         told = msgspec.json.decode(msgspec.json.encode(answer))["users"]
         found = {one["name"]: one for one in told}
         assert len(found) == len(told)

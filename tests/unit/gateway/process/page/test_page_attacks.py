@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import socket
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import aiohttp
 import psutil
 import pytest
 from authority import Authority
@@ -18,7 +20,7 @@ from page_gateway import LIMIT_S, PageGateway, looker, page_gateway
 from gateway.process.configuration import config
 from gateway.process.console import server
 from gateway.process.page.audit_notes import REFUSED_AT_ONCE
-from gateway.process.page.face import BODY_BYTES_MAX
+from gateway.process.page.face import BODY_BYTES_MAX, STRANGERS_AT_ONCE
 from gateway.process.running.alert_sources import WRONG_PASSWORD
 from gateway.web import web_sessions
 
@@ -298,6 +300,80 @@ async def test_the_page_goes_by_the_gateways_certificate(tmp_path: Path) -> None
         async with anna.session.get(secure.base) as answer:
             assert "max-age" in answer.headers["Strict-Transport-Security"]
         assert (await anna.get("status"))[0] == 200
+
+
+FIELDS = (
+    *("Authorization: Bearer {}", "Cookie: {}={}", "X-Hedgerow-CSRF: {}", "Origin: {}"),
+    *("Sec-Fetch-Site: {}", "Content-Type: {}", "If-None-Match: {}", "Accept-Encoding: {}"),
+)
+
+
+JUNK = (b"\xff\xfe", b"\xed\xa0\x80", b"%00%0d%0a", b"a\tb", b"\x7f\x1b[2J")
+
+
+@pytest.mark.parametrize("field", FIELDS)
+async def test_no_bytes_of_a_field_are_an_error_of_the_gateway(
+    gateway: PageGateway, field: str
+) -> None:
+    async with looker(gateway, "anna") as anna:
+        (cookie,) = list(anna.session.cookie_jar)
+        proof = "" if field.startswith("Cookie") else f"Cookie: {cookie.key}={cookie.value}\r\n"
+        form = "" if field.startswith("Content") else "Content-Type: application/json\r\n"
+        rest = f"Host: localhost\r\nConnection: close\r\nContent-Length: 2\r\n{proof}{form}"
+        for what, junk in itertools.product(
+            ("POST /api/v1/messages", "GET /api/v1/status", "GET /page.js", "GET /ca.pem"), JUNK
+        ):
+            head = f"{what} HTTP/1.1\r\n{rest}{field}\r\n\r\n".encode()
+            answer = await raw(gateway, head.replace(b"{}", junk) + b"{}")
+            status = int(answer.split(b" ", 2)[1])
+            assert status in (200, 304, 400, 401, 403, 404, 415), answer
+            assert junk not in answer or status == 200
+        assert (await anna.get("status"))[0] == 200
+
+
+TOPICS = (
+    *("", "a/#", "a/+", "+", "a\0b", "\ud800", "x" * 2_000),
+    *("$SYS/broker/version", "$hedgerow/tree", "$coap/sensors/valve", "$share/all/a", "$"),
+)
+
+
+@pytest.mark.parametrize("topic", TOPICS)
+async def test_not_even_an_administrator_publishes_what_no_client_may(
+    gateway: PageGateway, topic: str
+) -> None:
+    async with looker(gateway, "anna") as anna:
+        status, told = await anna.ask("POST", "messages", {"topic": topic, "payload": "x"})
+        assert status in (400, 403), told
+
+
+async def test_strangers_get_the_authority_and_nothing_else_that_its_file_holds(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    made = authority.issue("gw", is_server=True)
+    trusted = tmp_path / "trusted.pem"
+    trusted.write_bytes(b"# fleet key: hush\n" + authority.file.read_bytes())
+    with trusted.open("ab") as file:
+        file.write(made.key.read_bytes())
+    mqtt = f'tls_port = 0\ncertificate_file = "{made.certificate}"\nkey_file = "{made.key}"\n'
+    mqtt += f'client_certificate = "optional"\nclient_ca_file = "{trusted}"\n'
+    async with (
+        page_gateway(tmp_path / "gateway", mqtt=mqtt) as gateway,
+        aiohttp.ClientSession() as stranger,
+    ):
+
+        async def asked(method: str = "GET") -> tuple[int, bytes]:
+            async with stranger.request(method, f"{gateway.base}/ca.pem") as answer:
+                return answer.status, await answer.read()
+
+        status, told = await asked()
+        assert status == 200
+        assert told.count(b"BEGIN") == told.count(b"BEGIN CERTIFICATE") == 1
+        assert b"hush" not in told
+        assert await asked("HEAD") == (200, b"")
+        assert (await asked("PUT"))[0] == 405
+        found = [(await asked())[0] for _ in range(2 * STRANGERS_AT_ONCE)]
+        assert set(found) == {200, 429}
 
 
 async def test_a_name_of_another_site_reads_nothing_where_nobody_logs_in(tmp_path: Path) -> None:

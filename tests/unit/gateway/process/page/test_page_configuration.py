@@ -174,7 +174,7 @@ def change_of(folder: Path, held: Held, running: Running) -> tuple[Configuration
     def change() -> asyncio.Task[Any]:
         unchanged = trials.digest(file.read_bytes())
         body = {"set": ["tree.hello_s=1.5"], "if_unchanged": unchanged}
-        return asyncio.create_task(api.change(ApiRequest(anna, "", {}, {}, body, b"")))
+        return asyncio.create_task(api.change(ApiRequest(anna, "", {}, {}, body)))
 
     return api, change
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import json
+import os
 import signal
 import zipfile
 from collections.abc import AsyncIterator
@@ -339,3 +341,111 @@ async def test_who_logs_out_while_an_upload_is_opened_brings_nothing_in(
         status, _ = await asking
     assert status == 401
     assert fleet.bytes == before and not heard
+
+
+# -- others work at the same files -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("edited", ["key", "certificate"])
+async def test_an_edit_by_hand_while_an_upload_is_opened_stays_and_the_page_says_so(
+    gateway: PageGateway,
+    fleet: Fleet,
+    heard: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    edited: str,
+) -> None:
+    real, file = unpacking.unpacked, fleet.key if edited == "key" else fleet.certificate
+
+    def edited_meanwhile(*given: Any, **more: Any) -> Any:
+        file.write_bytes(file.read_bytes() + b"# by hand\n")
+        return real(*given, **more)
+
+    monkeypatch.setattr(unpacking, "unpacked", edited_meanwhile)
+    data, _ = fleet.store()
+    before = fleet.bytes
+    async with looker(gateway, "anna") as anna:
+        status, told = await sent(anna, "keys", upload(data, OWN, password=PASSWORD))
+    assert status == 409
+    assert str(file) in told["error"] and "changed it meanwhile" in told["error"]
+    assert fleet.bytes == before | {file.name: before[file.name] + b"# by hand\n"}
+    assert not heard
+
+
+async def test_a_certificate_that_can_not_be_written_leaves_the_key_of_before(
+    gateway: PageGateway, fleet: Fleet, heard: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, is_full = replaced_file.replace, [True]
+
+    def full(path: Path, *given: Any, **more: Any) -> None:
+        if path == fleet.certificate and is_full.pop():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        real(path, *given, **more)
+
+    monkeypatch.setattr(replaced_file, "replace", full)
+    data, _ = fleet.store()
+    before = fleet.bytes
+    async with looker(gateway, "anna") as anna:
+        status, told = await sent(anna, "keys", upload(data, OWN, password=PASSWORD))
+    assert status == 503 and str(fleet.certificate) in told["error"]
+    assert fleet.bytes == before and not heard
+
+
+async def test_an_authority_that_is_put_there_by_hand_meanwhile_is_trusted_still(
+    gateway: PageGateway, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    other, real = Authority(tmp_path / "other", "next"), unpacking.unpacked
+    both = fleet.trusted.read_bytes() + other.file.read_bytes()
+
+    def edited_meanwhile(*given: Any, **more: Any) -> Any:
+        fleet.trusted.write_bytes(both)
+        return real(*given, **more)
+
+    monkeypatch.setattr(unpacking, "unpacked", edited_meanwhile)
+    async with looker(gateway, "anna") as anna:
+        body = upload(fleet.authority.file.read_bytes(), TRUST)
+        assert (await sent(anna, "keys", body))[0] == 409
+    assert fleet.trusted.read_bytes() == both
+
+
+async def test_a_key_that_another_one_puts_there_meanwhile_is_not_replaced_by_a_request(
+    gateway: PageGateway, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, real = fleet.folder / "requested.key.pem", forms.request
+
+    def meanwhile(*given: Any, **more: Any) -> bytes:
+        waiting.write_bytes(b"another key\n")
+        return real(*given, **more)
+
+    monkeypatch.setattr(forms, "request", meanwhile)
+    async with looker(gateway, "anna") as anna:
+        status, told = await sent(anna, "keys/request", {})
+    assert status == 409 and str(waiting) in told["error"]
+    assert waiting.read_bytes() == b"another key\n"
+    assert not (fleet.folder / "requested.csr.pem").exists()
+
+
+async def test_who_goes_while_an_upload_is_opened_has_no_other_opened_beside_it(
+    gateway: PageGateway, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, began, gone = unpacking.unpacked, asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(*given: Any, **more: Any) -> Any:
+        loop.call_soon_threadsafe(began.set)
+        asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(LIMIT_S)
+        return real(*given, **more)
+
+    monkeypatch.setattr(unpacking, "unpacked", slow)
+    data, _ = fleet.store()
+    body = upload(data, OWN, password=PASSWORD)
+    async with looker(gateway, "anna") as anna, asyncio.timeout(LIMIT_S):
+        asking = asyncio.create_task(sent(anna, "keys/checks", body))
+        await began.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        for _ in range(5):
+            assert (await sent(anna, "keys/checks", body))[0] == 429
+        gone.set()
+        while (await sent(anna, "keys/checks", body))[0] == 429:
+            await asyncio.sleep(0.02)

@@ -25,7 +25,7 @@ from gateway.web.api_error import ApiError
 from resource_directory.link_format import WebLink, parse, serialise
 
 COUNT = 500
-ASKED = ApiRequest(Principal("user", "anna"), "", {}, {}, {}, b"")
+ASKED = ApiRequest(Principal("user", "anna"), "", {}, {}, {})
 
 
 class Roll:

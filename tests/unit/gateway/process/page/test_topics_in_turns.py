@@ -44,7 +44,7 @@ async def retained() -> Retained:
 async def shown(retained: Retained, topic_filter: str) -> tuple[list[dict[str, Any]], bool]:
     core: Any = SimpleNamespace(retention=retained)
     api = TopicApi(core, TopicTap(), None, asks_plugins=False)
-    answer = await api.retained(ApiRequest(ANNA, "", {}, {"filter": topic_filter}, {}, b""))
+    answer = await api.retained(ApiRequest(ANNA, "", {}, {"filter": topic_filter}, {}))
     told = msgspec.json.decode(msgspec.json.encode(answer))
     return told["messages"], told["has_more"]
 
