@@ -59,6 +59,7 @@ SHARED_NAMES = "names of classes and types that stand twice"
 QUESTIONS = "docstrings that begin as a question or a reference"
 HEADINGS = "headings of modules and attributes that begin so"
 PRIVATE_LOOKS = "looks at private attributes of others"
+LONE_PROTOCOLS = "protocols that stand for one class"
 
 MODULE_STATEMENTS = 300
 FUNCTION_STATEMENTS = 40
@@ -211,6 +212,7 @@ def measure(files: Iterable[tuple[PurePosixPath, str]]) -> Measured:
         *literal_splats(modules),
         *late_attributes(modules),
         *shared_names(modules),
+        *lone_protocols(parsed),
         *questions(parsed),
         *headings(parsed),
     ]
@@ -421,6 +423,68 @@ def _aliases(module: Module) -> Iterator[tuple[str, int]]:
                 yield target.id, node.lineno
 
 
+def lone_protocols(modules: Iterable[Module]) -> Iterator[Finding]:
+    """Find the protocols in whose place the one class could stand that has what they ask for.
+
+    A protocol is a seam where more than one class fits it, a test's stand-in among them; where the
+    class stands in another room, which the protocol's does not import; or where its module imports
+    the protocol's, so that the import would close a circle. A class fits by the names that it has.
+    """
+    known: dict[str, list[ast.ClassDef]] = {}
+    parsed = list(modules)
+    owners = [(module, each) for module in parsed for each in module.classes]
+    for _, each in owners:
+        known.setdefault(each.name, []).append(each)
+    by_name = {module.name: module for module in parsed if module.part not in BESIDE}
+    edges = {name: module.imports(by_name) for name, module in by_name.items()}
+    rooms: dict[str, set[str]] = {}
+    for name, imported in edges.items():
+        reached = {by_name[one].room for one in (name, *imported)}
+        rooms.setdefault(by_name[name].room, set()).update(reached)
+    fitting = [(*one, _members(one[1], known)) for one in owners if not _is_protocol(one[1])]
+    for module, protocol in owners:
+        if module.part in BESIDE or not _is_protocol(protocol):
+            continue
+        asked = _members(protocol, known)
+        found = [
+            (of, each)
+            for of, each, has in fitting
+            if asked <= has or ("__getattr__" in has and asked & has)
+        ]
+        if len(found) != 1 or found[0][0].part in BESIDE:
+            continue
+        of, each = found[0]
+        is_open = of.path.parent == module.path.parent or of.room in rooms[module.room]
+        closes_circle = of is not module and module.name in _reach(of.name, edges)
+        if is_open and not closes_circle:
+            place = f"{module.path}:{protocol.lineno}"
+            yield Finding(LONE_PROTOCOLS, WHOLE, place, f"{protocol.name}: {each.name}")
+
+
+def _is_protocol(each: ast.ClassDef) -> bool:
+    return any(_last_name(base) == "Protocol" for base in each.bases)
+
+
+def _members(each: ast.ClassDef, known: Mapping[str, list[ast.ClassDef]]) -> set[str]:
+    """Return the names of what a class has, of its own and of its bases of this tree."""
+    found: set[str] = set()
+    ahead, met = [each], {each}
+    while ahead:
+        one = ahead.pop()
+        for node in one.body:
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    found |= {name, *(attribute for attribute, _ in _assigned(node))}
+                case ast.AnnAssign(target=ast.Name(id=name)):
+                    found.add(name)
+                case ast.Assign(targets=targets):
+                    found |= {target.id for target in targets if isinstance(target, ast.Name)}
+        bases = {base for name in map(_last_name, one.bases) for base in known.get(name, ())}
+        ahead += bases - met
+        met |= bases
+    return found - {"__slots__"}
+
+
 def questions(modules: Iterable[Module]) -> Iterator[Finding]:
     """Find the docstrings of classes and functions that begin with one of `QUESTION_WORDS`.
 
@@ -497,6 +561,7 @@ ROWS = (
     *((measured, part) for measured in (QUESTIONS, HEADINGS) for part in BESIDE),
     (ROOMS_IN_CIRCLES, WHOLE),
     (SHARED_NAMES, WHOLE),
+    (LONE_PROTOCOLS, WHOLE),
     (PRIVATE_LOOKS, TESTS),
 )
 

@@ -135,10 +135,11 @@ class Tree(Protocol):
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
     ) -> None:
-        """Take the messages of one turn of the event loop.
+        """Take messages of one turn of the event loop.
 
         Args:
-            logged: those that are acknowledged or retained, and so go into the log.
+            logged: those that are acknowledged or retained, and so go into the log; not more than a
+                batch may hold (`tree_handler.batch.cut`), for what must precede it does just that.
             unlogged: those of QoS 0, which go to the tree alone.
             done: called once, perhaps before this returns; None if nobody waits.
 

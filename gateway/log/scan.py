@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from gateway.log.damage import Damage
-from gateway.log.pages import Pages
 from gateway.log.segment import Segment
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
@@ -46,17 +45,17 @@ def _read(
     damage: Damage,
 ) -> Iterator[tuple[bytes, Header]]:
     for segment, stretches in found:
-        learnt = Pages() if segment.pages is None else None
+        learnt = Segment(segment.path, segment.start) if segment.pages is None else None
         for start, end in stretches:
             data = damage.part(segment.path, start, end)
             for at, header in damage.readable(segment.path, data, start):
-                if learnt is not None and header.numbered:
+                if learnt is not None:
                     learnt.note(at, header)
                 numbers = [(header.first, header.last)]
                 if header.numbered and header.stream == key and meet(ranges, numbers):
                     yield data[at : at + header.end], header
         if learnt is not None and segment.path not in damage.segments:
-            segment.pages = learnt  # it was read as a whole, and is sealed
+            segment.pages = learnt.pages  # it was read as a whole, and is sealed
 
 
 def in_sequence(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 
 from light_dataclasses import dataclass
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, Epoch, Flags, Header, Row
-from tree_handler.intervals import Intervals
-from tree_handler.replication.epoch_order import statement
 from tree_handler.retained.proof import RetainedProofs
 
 _KIND = Flags.LOGGED | Flags.CONTROL
@@ -28,6 +26,9 @@ class OwnBatches:
         seal: proves that they are this gateway's; None where nobody seals.
         proofs: proves what is retained of them, likewise.
 
+    Attributes:
+        has_told_epochs: the log has a message of this epoch that tells where earlier ones ended.
+
     """
 
     origin: str
@@ -35,7 +36,7 @@ class OwnBatches:
     seal: batch.Seal | None = None
     proofs: RetainedProofs | None = None
     _next: dict[int, int] = field(default_factory=dict)
-    _has_told_epochs: bool = False
+    has_told_epochs: bool = False
     _unsaid: tuple[int, int] | None = None
     """Numbers whose messages stay here, which neighbours have not been told of."""
 
@@ -69,30 +70,27 @@ class OwnBatches:
         return 0
 
     def make(
-        self,
-        rows: Sequence[Row],
-        flags: int,
-        origin_time_us: int,
-        have: Mapping[Epoch, Intervals],
-        address: bytes = b"",
-    ) -> list[MadeBatch]:
+        self, rows: Sequence[Row], flags: int, origin_time_us: int, address: bytes = b""
+    ) -> MadeBatch:
         """Make the next batch; for its ``address`` see `batch.make`.
-
-        Before all else that is logged in this epoch comes what tells where earlier ones ended.
 
         Raises:
             BatchError: no messages, or too large.
 
         """
-        if not flags & Flags.LOGGED or self._has_told_epochs:
-            return [self._made(rows, flags, origin_time_us, address)]
-        told = statement(self.origin, self.epoch, have).row()
-        if flags & Flags.CONTROL:
-            return [self._made([told, *rows], flags, origin_time_us)]
-        return [
-            self._made([told], Flags.LOGGED | Flags.CONTROL, origin_time_us),
-            self._made(rows, flags, origin_time_us, address),
-        ]
+        first = self._next.get(flags & _KIND, 1)
+        if self.proofs is not None and flags & (_KIND | Flags.LOCAL) == Flags.LOGGED:
+            rows = self.proofs.prove_rows(rows, (self.origin, self.epoch), first)
+        return batch.make(
+            self.origin,
+            self.epoch,
+            first,
+            rows,
+            flags=flags,
+            origin_time_us=origin_time_us,
+            seal=self.seal,
+            address=address,
+        )
 
     def takes(self, header: Header) -> bool:
         """Take the numbers of a batch that is in the log, or of QoS 0 on its way, if it is this
@@ -100,7 +98,7 @@ class OwnBatches:
         if header.origin != self.origin or header.epoch != self.epoch or self.has_made(header):
             return False
         self._next[header.flags & _KIND] = header.last + 1
-        self._has_told_epochs |= header.control and header.logged
+        self.has_told_epochs |= header.control and header.logged
         return True
 
     def unsaid_before(self, header: Header) -> list[MadeBatch]:
@@ -127,23 +125,6 @@ class OwnBatches:
     def _statements(self, said: tuple[int, int]) -> list[MadeBatch]:
         stream = (self.origin, self.epoch)
         return [batch.passed(stream, *part, seal=self.seal) for part in parts(*said)]
-
-    def _made(
-        self, rows: Sequence[Row], flags: int, origin_time_us: int, address: bytes = b""
-    ) -> MadeBatch:
-        first = self._next.get(flags & _KIND, 1)
-        if self.proofs is not None and flags & (_KIND | Flags.LOCAL) == Flags.LOGGED:
-            rows = self.proofs.prove_rows(rows, (self.origin, self.epoch), first)
-        return batch.make(
-            self.origin,
-            self.epoch,
-            first,
-            rows,
-            flags=flags,
-            origin_time_us=origin_time_us,
-            seal=self.seal,
-            address=address,
-        )
 
 
 def parts(first: int, last: int) -> Iterator[tuple[int, int]]:

@@ -47,6 +47,7 @@ from tree_handler.replication.actions import (
 from tree_handler.replication.arrivals import known
 from tree_handler.replication.counters import Counters
 from tree_handler.replication.delivery import OrderedDelivery
+from tree_handler.replication.epoch_order import statement
 from tree_handler.replication.epochs_over import is_over, prune
 from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.own_batches import parts
@@ -162,13 +163,23 @@ class Replication:
             BatchError: no messages, or too large.
 
         """
-        made = self._own.make(rows, flags, origin_time_us, self.have, address)
-        if flags & Flags.LOGGED:
-            return [Append(frame, header, None) for frame, header in made]
-        ((frame, header),) = made
-        self._own.takes(header)
-        self.counters.published += header.count
-        return self._flooding.flood(frame, header, None)
+        own = self._own
+        if not flags & Flags.LOGGED:
+            frame, header = own.make(rows, flags, origin_time_us, address)
+            own.takes(header)
+            self.counters.published += header.count
+            return self._flooding.flood(frame, header, None)
+        actions: list[ReplicationAction] = []
+        if not own.has_told_epochs:  # before all else that is logged in this epoch
+            told = statement(self.origin, self.epoch, self.have).row()
+            if flags & Flags.CONTROL:
+                rows = [told, *rows]
+            else:
+                frame, header = own.make([told], Flags.LOGGED | Flags.CONTROL, origin_time_us)
+                actions.append(Append(frame, header, None))
+        frame, header = own.make(rows, flags, origin_time_us, address)
+        actions.append(Append(frame, header, None))
+        return actions
 
     def appended(self, done: Append) -> list[ReplicationAction]:
         """The log has the batch of an `Append`: pass it on and hand out what is due."""

@@ -13,7 +13,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import field
-from typing import ClassVar, Final, Protocol, Self
+from typing import ClassVar, Final, Self
 
 from light_dataclasses import dataclass
 from tree_handler import batch
@@ -31,7 +31,7 @@ from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.faults import FaultOptions
 from tree_handler.simulation.gateway import Gateway, MakeTree, Start
 from tree_handler.simulation.network import DATA, End, Network
-from tree_handler.simulation.replicating import ReplicatingGateway, Witness
+from tree_handler.simulation.replicating import ReplicatingGateway
 from tree_handler.simulation.runs import FULL_MESH_AT_MOST, Options, Simulation
 from tree_handler.simulation.traffic import SimulatedTraffic
 from tree_handler.spanning.spanning_tree import SpanningTree
@@ -55,16 +55,6 @@ class SharedDisk(Disk):
     lasting: set[SharedGroup] = field(default_factory=set)
 
 
-class SharedWitness(Witness, Protocol):
-    """A witness that sees what members are given as well: `SharedTraffic`."""
-
-    def given(self, gateway_id: str, group: SharedGroup, payload: bytes) -> None:
-        """Note that a member gets a message."""
-
-    def unclaimed(self, group: SharedGroup, payload: bytes) -> None:
-        """Note that a holder knows of nobody to hand a message on to."""
-
-
 class SharedGateway(ReplicatingGateway):
     """A gateway with members of shared subscriptions.
 
@@ -75,7 +65,7 @@ class SharedGateway(ReplicatingGateway):
 
     """
 
-    def __init__(self, start: Start, disk: SharedDisk, traffic: SharedWitness) -> None:
+    def __init__(self, start: Start, disk: SharedDisk, traffic: SharedTraffic) -> None:
         super().__init__(start, disk, traffic)
         self._shared_disk = disk
         self._shared_traffic = traffic

@@ -91,7 +91,7 @@ class Origin:
         self._gathering = Gathering(self._send_gathered) if is_sealed else None
 
     def _send_gathered(self, rows: Sequence[Row]) -> None:
-        self._accept([(Flags.NONE, rows)], [])
+        self._accept([(Flags.NONE, part) for part in batch.cut(rows)], [])
 
     def stop(self) -> None:
         """Make batches of all that waits."""
@@ -132,7 +132,7 @@ class Origin:
     def publish_all(
         self, logged: Sequence[Row], unlogged: Sequence[Row], done: Committed | None
     ) -> None:
-        """Accept the messages that local clients handed in during one turn: `hooks.Tree`.
+        """Accept messages that local clients handed in during one turn: `hooks.Tree`.
 
         Who listens hears them first. What was published by `publish` before, or by who has heard
         them, is a batch of its own, and an earlier one.
@@ -153,7 +153,7 @@ class Origin:
         if logged:
             gathered.append((Flags.LOGGED, logged))
         if unlogged:
-            gathered.append((Flags.NONE, unlogged))
+            gathered += [(Flags.NONE, part) for part in batch.cut(unlogged)]
         self._accept(gathered, [], done)
 
     def _heard(
@@ -180,7 +180,8 @@ class Origin:
         """Make batches of what `publish` has gathered."""
         if self._outbox.rows:
             gathered, waiting = self._outbox.take()
-            self._accept(gathered.items(), waiting)
+            parts = [(flags, part) for flags in gathered for part in batch.cut(gathered[flags])]
+            self._accept(parts, waiting)
 
     def _accept(
         self,
@@ -191,7 +192,7 @@ class Origin:
         """Make batches of messages, and have those who wait told what becomes of them.
 
         Args:
-            gathered: the messages, by the flags of their batches.
+            gathered: the messages of each batch, with its flags.
             waiting: these are told whether the log has them; the list is this call's.
             done: is told as well, with their numbers.
 
@@ -231,22 +232,21 @@ class Origin:
         taken = first = 0
         for flags, rows in gathered if self._scope.is_everything else self._by_scope(gathered):
             is_routed = router is not None and not flags & (Flags.CONTROL | Flags.LOCAL)
-            for part in batch.cut(rows):
-                for run in router.runs(part) if router and is_routed else (Run(part),):
-                    if refused is not None and flags & Flags.LOGGED:
-                        continue
-                    address = router.address(run, flags) if router and is_routed else b""
-                    for action in self._replication.publish(run.rows, flags, now_us, address):
-                        if not isinstance(action, Append):
-                            sends += self._routed(action, run)
-                        elif refused is None:
-                            refused = self._commit.append(action.frame, action.header)
-                            if refused is None:
-                                if not action.header.control:
-                                    first = first or action.header.first
-                                    taken += action.header.count
-                                for after in self._replication.appended(action):
-                                    sends += self._routed(after, run)
+            for run in router.runs(rows) if router and is_routed else (Run(rows),):
+                if refused is not None and flags & Flags.LOGGED:
+                    continue
+                address = router.address(run, flags) if router and is_routed else b""
+                for action in self._replication.publish(run.rows, flags, now_us, address):
+                    if not isinstance(action, Append):
+                        sends += self._routed(action, run)
+                    elif refused is None:
+                        refused = self._commit.append(action.frame, action.header)
+                        if refused is None:
+                            if not action.header.control:
+                                first = first or action.header.first
+                                taken += action.header.count
+                            for after in self._replication.appended(action):
+                                sends += self._routed(after, run)
         if sends:  # when this turn has written: local clients do not wait for links
             self._loop.call_soon(router.carry_out if router else self._replicate, sends)
         return refused, taken, first

@@ -187,6 +187,55 @@ def test_a_name_stands_for_one_class_or_one_alias_of_a_type_unless_it_is_private
     ]
 
 
+SEAM = """
+from typing import Protocol
+class Opens(Protocol):
+    is_open: bool
+    def open(self): ...
+"""
+ANY_DOOR = "class Any:\n    def open(self): ...\n    def __getattr__(self, name): ...\n"
+DOOR = "class Door:\n    is_open = False\n    def open(self): ...\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"dtls__a": SEAM + DOOR},
+        {"dtls__a": SEAM, "dtls__b": DOOR},
+        {"dtls__a": SEAM, "dtls__b": DOOR, "tests__c": "class Other:\n    def open(self): ...\n"},
+        {"dtls__a": "import dtls.d.c\n" + SEAM, "dtls__d__b": DOOR, "dtls__d__c": "class C: ...\n"},
+        {
+            "dtls__a": SEAM,
+            "dtls__b": "class Door(Base):\n    def open(self): ...\n",
+            "dtls__c": "class Base:\n    def __init__(self):\n        self.is_open = False\n",
+        },
+    ],
+)
+def test_a_protocol_is_lone_where_the_class_that_fits_it_could_stand_in_its_place(
+    files: dict[str, str],
+) -> None:
+    ((_, text),) = found(measure(**files), house.LONE_PROTOCOLS)
+    assert text == "Opens: Door"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"dtls__a": SEAM, "dtls__b": "class Door:\n    def open(self): ...\n"},
+        {"dtls__a": SEAM, "dtls__b": DOOR, "dtls__c": DOOR.replace("Door", "Gate")},
+        {"dtls__a": SEAM, "dtls__b": DOOR, "tests__c": DOOR.replace("Door", "Gate")},
+        {"dtls__a": SEAM, "dtls__b": DOOR, "tests__c": ANY_DOOR},
+        {"dtls__a": SEAM, "tests__c": DOOR},
+        {"dtls__a": SEAM, "dtls__d__b": DOOR},
+        {"dtls__a": SEAM, "dtls__b": "import dtls.c\n" + DOOR, "dtls__c": "import dtls.a\n"},
+    ],
+)
+def test_a_protocol_is_a_seam_where_another_fits_it_or_its_class_can_not_be_imported(
+    files: dict[str, str],
+) -> None:
+    assert not found(measure(**files), house.LONE_PROTOCOLS)
+
+
 @pytest.mark.parametrize(
     ("docstring", "is_question"),
     [

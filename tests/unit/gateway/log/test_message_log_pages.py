@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.log.message_log import MessageLog
-from gateway.log.pages import PAGE_BYTES
+from gateway.log.segment import PAGE_BYTES
 from tree_handler import batch
 from tree_handler.batch import Flags
 from tree_handler.intervals import Intervals

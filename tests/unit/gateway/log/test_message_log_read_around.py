@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from gateway.log import inner_starts
 from gateway.log.errors import LogError
 from gateway.log.message_log import MessageLog
-from gateway.log.pages import PAGE_BYTES
+from gateway.log.segment import PAGE_BYTES
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.batch_walk import BLOCK_BYTES

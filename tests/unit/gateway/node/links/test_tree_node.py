@@ -135,6 +135,18 @@ async def test_control_messages_reach_the_gateways_and_not_their_clients(start: 
     assert a.got == []
 
 
+async def test_qos_0_of_a_turn_that_is_more_than_a_batch_may_hold_arrives_in_its_order(
+    start: Start,
+) -> None:
+    a, b = await start("a", 2.0), await start("b", 1.0)
+    a.neighbours.add_static(b.address)
+    await until(lambda: len(a.node.tree.forwarding) == len(b.node.tree.forwarding) == 1)
+    count = batch.MAX_ENTRIES + 1
+    a.node.origin.publish_all((), [("t", 0, b"%d" % n) for n in range(count)], None)
+    await until(lambda: len(b.got) == count)
+    assert b.got == [f"a:{n}" for n in range(count)]
+
+
 @pytest.mark.slow
 async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by_repair(
     start: Start, monkeypatch: pytest.MonkeyPatch
