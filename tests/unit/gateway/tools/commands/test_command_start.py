@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -94,6 +95,13 @@ UNUSED = {  # by a gateway of the plain configuration
 }
 
 
+UNUSED_WITHOUT_KEYS = (
+    *("cryptography", "_cffi_backend", "dtls.context", "dtls.endpoint", "dtls.session"),
+    *("gateway.coap.credentials", "gateway.coap.dtls_sessions", "gateway.coap.handshake_log"),
+)
+"""By a gateway that has neither coap.psk_file nor a certificate, and so no CoAP over DTLS."""
+
+
 def imported(told: str) -> list[str]:
     """The modules that a process of `PROGRAM` has said it imported."""
     line = next(line for line in told.splitlines() if line.startswith("MODULES "))
@@ -160,14 +168,17 @@ def test_a_new_package_is_named_with_what_to_do() -> None:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A gateway as `hedgerow init` configures it, that is ready."""
+def serving(folder: Path, *without: str) -> Iterator[subprocess.Popen[str]]:
+    """A gateway as `hedgerow init` configures it, but for keys that are left out, that is ready."""
     init = [sys.executable, "-m", "gateway.tools.cli", "init", "--name", "gw-a", "-y", str(folder)]
     subprocess.run(init, check=True, capture_output=True)
     config = folder / "hedgerow.toml"
     text = config.read_text()
     for port in ("1883", "5683", "5684"):
         text = text.replace(f"port = {port}", "port = 0")
+    for key in without:
+        text, count = re.subn(rf"(?m)^{key} = .*$", "", text)
+        assert count == 1
     config.write_text(text + "\n[console]\nport = 0\n")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
         notices.bind(str(folder / "notify"))
@@ -197,6 +208,13 @@ def test_a_serving_gateway_has_imported_what_its_configuration_uses(tmp_path: Pa
     used = {name: why for name, why in UNUSED.items() if name in modules}
     assert used == {}, "imported without the key of the configuration, or the command, that uses it"
     assert told_of("run", modules) == ""
+
+
+def test_where_nobody_has_a_key_no_dtls_is_imported(tmp_path: Path) -> None:
+    with serving(tmp_path, "psk_file") as process:
+        process.send_signal(signal.SIGTERM)
+        modules = imported(process.communicate(timeout=READY_S)[1])
+    assert [name for name in UNUSED_WITHOUT_KEYS if name in modules] == []
 
 
 def test_the_version_is_that_of_the_package() -> None:
