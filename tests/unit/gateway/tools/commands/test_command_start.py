@@ -56,6 +56,8 @@ UNUSED = {  # by a gateway of the plain configuration
     "h11": "a visit of the console",
     "argon2": "a client with a password",
     "csv": "a sensor of type replay",
+    "psutil": "a visit of /metrics, or IPv6 of tree.discovery_interface and coap.multicast",
+    "statistics": "nothing: a median alone brings rational numbers",
     "gateway.node.links.routed_part": "tree.mode",
     "tree_handler.overlays": "tree.mode",
     "gateway.coap.oscore.context": "coap.oscore_file",
