@@ -113,13 +113,15 @@ def memory_used(root: Path = Path("/")) -> float:
 def disk_used(path: str) -> float:
     """Return which share of what anybody but root may write to a file system is used, 0 to 1.
 
+    It is told in tenths of a per cent, as `df` has whole ones.
+
     Raises:
         OSError: the path does not exist.
 
     """
     told = os.statvfs(path)
     used = told.f_blocks - told.f_bfree
-    return used / (used + told.f_bavail) if used else 0.0
+    return round(used / (used + told.f_bavail), 3) if used else 0.0
 
 
 def received_bytes(root: Path = Path("/")) -> float:
