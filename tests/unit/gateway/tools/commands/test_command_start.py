@@ -45,8 +45,8 @@ ANONYMOUS_MIB_MAX = 46.0
 """Memory that no file is behind: 36.1 interpreted on Python 3.11, 34.2 compiled by gcc, and by tcc,
 before X.509 went, at most 45.5."""
 MAPPED_MIB_MAX = 16.0
-"""Pages of files when it is ready: 20.5 interpreted and 33.7 compiled by gcc when a start kept all
-code that it ran, and 6.2 and 12.0 since it gives that back."""
+"""Pages of files when it is ready: 20.6 interpreted and 34.3 compiled by gcc when a start kept all
+code that it ran, and 6.2 and 11.8 since it gives that back."""
 UNUSED = {  # by a gateway of the plain configuration
     "amqtt": "access.plugins",
     "gateway.tools.cli": "another command than `hedgerow run`",
