@@ -4,17 +4,19 @@ python -m benchmarks.imported [--first]
 
 The gateway is that of `benchmarks.light`, interpreted: Python does not tell what compiled modules
 import of their own library. Times are those of Python's ``-X importtime``: they hold for shares,
-not for what a start costs, since each line is written as it comes. `--first` adds who of ours was
-the first to import what is not ours: what to look at where a package should go.
+not for what a start costs, since each line is written as it comes. Memory is what another process
+takes that imports the same modules in the same order (`benchmarks.import_weights`). `--first` adds
+who of ours was the first to import what is not ours: what to look at where a package should go.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +29,30 @@ OURS = frozenset(
     )
 )
 PYTHONS = "Python's own"
-TABLE = ("| package | modules | us of their own |", "|---|--:|--:|")
+INTERPRETER = "an interpreter alone"
+TABLE = (
+    "| package | modules | us of their own | own data, KiB | of files, KiB |",
+    "|---|--:|--:|--:|--:|",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Grown:
+    """Resident memory that an import took, KiB.
+
+    Attributes:
+        own_kib: of the process's own data.
+        files_kib: of mapped files.
+
+    """
+
+    own_kib: int
+    files_kib: int
+
+
+NOTHING = Grown(0, 0)
+Weights = Mapping[str, Grown]
+"""By the full name of a module; `INTERPRETER` for what is there before the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +105,43 @@ def parsed(told: Iterable[str]) -> list[Imported]:
     return modules
 
 
-def table(groups: Iterable[tuple[str, Imported]]) -> Iterator[str]:
+def weights(told: Iterable[str]) -> Weights:
+    """Read what `benchmarks.import_weights` tells.
+
+    Args:
+        told: its lines.
+
+    """
+    grown = {}
+    for line in told:
+        own_kib, files_kib, name = line.rstrip("\n").split(" ", 2)
+        grown[name or INTERPRETER] = Grown(int(own_kib), int(files_kib))
+    return grown
+
+
+def table(groups: Iterable[tuple[str, Imported]], grown: Weights) -> Iterator[str]:
     """Give the rows of `TABLE`, the largest group first.
 
     Args:
         groups: the name of its group beside each module.
+        grown: how much memory each module took.
 
     """
     counts, times_us = Counter[str](), Counter[str]()
+    own_kib, files_kib = Counter[str](), Counter[str]()
     for name, module in groups:
         counts[name] += 1
         times_us[name] += module.own_us
-    yield f"| all | {counts.total():,} | {times_us.total():,} |"
+        took = grown.get(module.name, NOTHING)
+        own_kib[name] += took.own_kib
+        files_kib[name] += took.files_kib
+    yield (
+        f"| all | {counts.total():,} | {times_us.total():,} "
+        f"| {own_kib.total():,} | {files_kib.total():,} |"
+    )
     for name, count in counts.most_common():
-        yield f"| {name} | {count:,} | {times_us[name]:,} |"
+        memory = f"{own_kib[name]:,} | {files_kib[name]:,}"
+        yield f"| {name} | {count:,} | {times_us[name]:,} | {memory} |"
 
 
 def room(module: Imported, folders: Collection[str]) -> str:
@@ -109,23 +157,27 @@ def room(module: Imported, folders: Collection[str]) -> str:
     return folder if folder in folders else top
 
 
-def report(modules: Sequence[Imported], *, with_first: bool) -> Iterator[str]:
+def report(modules: Sequence[Imported], grown: Weights, *, with_first: bool) -> Iterator[str]:
     """Give the lines of all tables.
 
     Args:
         modules: that a process has imported.
+        grown: how much memory each of them took.
         with_first: add who of ours asked first for what is not ours.
 
     """
     folders = {one.name.rpartition(".")[0] for one in modules}
     others = [one for one in modules if one.package != "ours"]
     yield from TABLE
-    yield from table((one.package, one) for one in modules)
+    yield from table(((one.package, one) for one in modules), grown)
+    alone = grown.get(INTERPRETER, NOTHING)
+    yield f"| {INTERPRETER} | - | - | {alone.own_kib:,} | {alone.files_kib:,} |"
     yield from ("", *TABLE)
-    yield from table((room(one, folders), one) for one in modules if one.package == "ours")
+    yield from table(((room(one, folders), one) for one in modules if one.package == "ours"), grown)
     if with_first:
         yield from ("", *TABLE)
-        yield from table((f"{one.package}, for {one.asker or 'Python'}", one) for one in others)
+        firsts = ((f"{one.package}, for {one.asker or 'Python'}", one) for one in others)
+        yield from table(firsts, grown)
 
 
 def measured() -> list[Imported]:
@@ -143,6 +195,28 @@ def measured() -> list[Imported]:
         return parsed((folder / "log").read_text(errors="replace").splitlines())
 
 
+def weighed(modules: Sequence[Imported]) -> Weights:
+    """Import modules in a process of its own, and return how much memory each took there.
+
+    Args:
+        modules: in the order in which their import began.
+
+    Raises:
+        LightError: the process failed.
+
+    """
+    done = subprocess.run(
+        builds.INTERPRETED.command("benchmarks.import_weights"),
+        input="\n".join(one.name for one in reversed(modules)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise light.LightError(f"imports can't be weighed: {done.stderr[-400:]}")
+    return weights(done.stdout.splitlines())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print tables, and return the exit code."""
     parser = argparse.ArgumentParser("python -m benchmarks.imported", description=__doc__)
@@ -150,10 +224,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         modules = measured()
+        grown = weighed(modules)
     except light.LightError as error:
         print(f"benchmarks.imported: {error}", file=sys.stderr)
         return light.EXIT_FAILED
-    for line in report(modules, with_first=options.first):
+    for line in report(modules, grown, with_first=options.first):
         print(line)
     return 0
 

@@ -24,6 +24,8 @@ from dtls.errors import SocketError
 
 BATCH: Final = 64
 """Datagrams read for one wake-up; others have their turn then."""
+TURN_S: Final = 0.001
+"""So long datagrams are taken at one wake-up; then others on the event loop have their turn."""
 Batch = Iterator[tuple[bytes, "PeerAddress"]]
 """Datagrams, each with where it came from; not to be kept beyond the call."""
 KNOWN_MAX: Final = 4_096

@@ -11,19 +11,16 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Protocol
 
 from dtls.context import ServerContext
 from dtls.core_timer import CoreTimer
-from dtls.datagrams import Batch, PeerAddress, host_of, read_all
+from dtls.datagrams import TURN_S, Batch, PeerAddress, host_of, read_all
 from dtls.endpoint import Endpoint
 from dtls.endpoint_limits import DEFAULT_LIMITS, EndpointCounters, EndpointLimits
 from dtls.errors import MessageTooLargeError, SessionClosedError
 from dtls.events import Closed, Established, Failed, Moved, Received
 from dtls.identity import PeerIdentity
-
-TURN_S: Final = 0.001
-"""So long datagrams are taken at one wake-up; then others on the event loop have their turn."""
 
 _log = logging.getLogger(__name__)
 

@@ -58,10 +58,20 @@ def bound(root: Path = Path("/")) -> MemoryBound | None:
         root: where the kernel's files are; another folder in tests.
 
     """
-    total_bytes = _of_machine(root, "MemTotal")
+    total_bytes = of_machine(root)
     machine = [] if total_bytes is None else [MemoryBound(total_bytes, "the machine")]
     groups = (one for folder, files in _groups(root) for one in _limits(folder, files))
     return min((*machine, *groups, *_of_process()), default=None)
+
+
+def of_machine(root: Path = Path("/")) -> int | None:
+    """Return the bytes that the machine has in all; None where it does not say.
+
+    Args:
+        root: where the kernel's files are; another folder in tests.
+
+    """
+    return _of_machine(root, "MemTotal")
 
 
 def left_on_machine(root: Path = Path("/")) -> int | None:

@@ -18,20 +18,11 @@ from dtls.datagrams import PeerAddress, listen
 from dtls.endpoint_limits import DEFAULT_LIMITS as DTLS_LIMITS
 from dtls.endpoint_limits import EndpointCounters, EndpointLimits
 from dtls.errors import SocketError
-from dtls.identity import PeerIdentity
 from dtls.keystore import Keystore
-from dtls.transport import DtlsPort
 from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers, RequestAnswers, RouteRequest, serve_here
-from gateway.coap.credentials import DtlsCredentials
-from gateway.coap.handshake_log import HandshakeLog
-from gateway.coap.peers import (
-    OscoreAddress,
-    SessionAddress,
-    session_peer,
-    shown_by,
-)
+from gateway.coap.peers import OscoreAddress, SessionAddress
 from gateway.coap.requester import Requester, plain_requester
 from gateway.coap.responders import ImmediateResponder
 from gateway.coap.shell import EngineShell
@@ -40,6 +31,7 @@ from gateway.trust.policy.policy import Policy
 from light_dataclasses import dataclass
 
 if TYPE_CHECKING:
+    from gateway.coap.dtls_sessions import DtlsSessions
     from gateway.coap.oscore.answers import OscoreAnswers
     from gateway.coap.oscore.context import OscoreContext
     from gateway.trust.tls.context import Tls
@@ -106,113 +98,6 @@ class CoapCounts:
     dtls: Mapping[str, int]
 
 
-class _Sessions:
-    """The peers over DTLS: tells the engine of them, and gives their sessions what it says.
-
-    Args:
-        socks: bound.
-        credentials: of the peers that may connect.
-        limits: how much they may take.
-        shell: takes what they say.
-
-    """
-
-    def __init__(
-        self,
-        socks: Sequence[socket.socket],
-        credentials: DtlsCredentials,
-        limits: EndpointLimits,
-        shell: EngineShell,
-    ) -> None:
-        self._shell = shell
-        self._credentials = credentials
-        self._log = HandshakeLog(asyncio.get_running_loop())
-        self._peers: dict[int, CoapPeer] = {}
-        self._requesters: dict[int, Requester] = {}
-        self._is_encrypted = False
-        """Datagrams of DTLS wait for `flush`."""
-        self.port = DtlsPort(socks, credentials.context(), self, limits)
-
-    def renew(self, credentials: DtlsCredentials) -> None:
-        """Go by others: whose key or certificate is no longer accepted is disconnected."""
-        before, self._credentials = self._credentials, credentials
-        if not credentials.are(before):
-            self.port.follow(credentials.context())
-        for session_id, peer in list(self._peers.items()):
-            identity = shown_by(peer)
-            if not credentials.still_accept(identity, before):
-                what = "certificate" if identity.der else "key"
-                self.port.end(session_id, f"its {what} is no longer accepted")
-
-    def send(self, datagram: bytes, to: SessionAddress) -> None:
-        """Encrypt a datagram, to go out with `flush`."""
-        self.port.send(to.session_id, datagram)
-        self._is_encrypted = True
-
-    def flush(self) -> None:
-        """Send what is encrypted."""
-        if self._is_encrypted:
-            self._is_encrypted = False
-            self.port.flush()
-
-    def close(self) -> None:
-        """End all sessions."""
-        self.port.close()
-        self._log.close()
-
-    def requester(self, session_id: int) -> Requester:
-        """A peer as resources see it.
-
-        Raises:
-            LookupError: its session is gone.
-
-        """
-        requester = self._requesters.get(session_id)
-        if requester is None:  # made for who asks: many only shake hands
-            peer = self._peers[session_id]
-            assert isinstance(peer.address, SessionAddress)
-            address = peer.address.address
-            local = (self.port.local_host(address), self.port.port)
-            key = (session_id, address)
-            requester = Requester("coaps", peer.address.identity, address, local, key)
-            self._requesters[session_id] = requester
-        return requester
-
-    def session_established(
-        self, session_id: int, address: PeerAddress, identity: PeerIdentity
-    ) -> None:
-        """Note the peer of a new session, and write a line of it to the log."""
-        self._peers[session_id] = session_peer(session_id, address, identity)
-        self._log.established(address, identity)
-
-    def handshake_failed(self, address: PeerAddress, reason: str, now: float) -> None:
-        """Write to the log that a peer has not shown who it is."""
-        self._log.failed(address, reason)
-
-    def session_received(self, session_id: int, plaintext: bytes, now: float) -> None:
-        """Hand a datagram to the engine, as its peer's."""
-        self._shell.receive(plaintext, self._peers[session_id], now)
-
-    def session_moved(self, session_id: int, address: PeerAddress) -> None:
-        """Note the peer's new address; requests to it are sent there from now on."""
-        self._requesters.pop(session_id, None)
-        self._peers[session_id] = session_peer(
-            session_id, address, shown_by(self._peers[session_id])
-        )
-
-    def session_closed(self, session_id: int, reason: str, now: float) -> None:
-        """Forget a session: its requests, its observations, and its peer."""
-        self._requesters.pop(session_id, None)
-        peer = self._peers.pop(session_id)
-        self._shell.forget(peer, now)
-        if isinstance(peer.address, SessionAddress):
-            self._log.ended(peer.address.address, peer.address.identity, reason)
-
-    def turn_ended(self, now: float) -> None:
-        """Have the engine send what the datagrams of this turn came to."""
-        self._shell.turn_ended(now)
-
-
 class CoapServer:
     """Serves an aiocoap site to those who may.
 
@@ -249,7 +134,7 @@ class CoapServer:
         self._engine: Engine | None = None
         self._shell: EngineShell | None = None
         self._udp: UdpPort | None = None
-        self._sessions: _Sessions | None = None
+        self._sessions: DtlsSessions | None = None
 
     @property
     def plain(self) -> UdpPort | None:
@@ -319,8 +204,10 @@ class CoapServer:
             self._udp = UdpPort(plain, shell.receive, shell.turn_ended)
             shell.sends_by(PeerAddress, self._udp.send)
         if secure:
-            credentials = DtlsCredentials(self._keystore, self._rules.tls)
-            self._sessions = _Sessions(secure, credentials, self._rules.dtls, shell)
+            from gateway.coap.dtls_sessions import DtlsSessions  # noqa: PLC0415  # it brings OpenSSL's DTLS
+
+            rules = self._rules
+            self._sessions = DtlsSessions(secure, self._keystore, rules.tls, rules.dtls, shell)
             shell.sends_by(SessionAddress, self._sessions.send)
         self._shell = shell
 
@@ -337,7 +224,7 @@ class CoapServer:
         more ends.
         """
         if self._sessions is not None:
-            self._sessions.renew(DtlsCredentials(keystore, tls))
+            self._sessions.renew(keystore, tls)
         if self._shell is not None:
             self._shell.answer_by(self._with_oscore(oscore or {}))
         self._access.follow(policy)

@@ -23,7 +23,7 @@ from coap_engine.message import (
     Unanswered,
 )
 from dtls.core_timer import CoreTimer
-from dtls.transport import TURN_S
+from dtls.datagrams import TURN_S
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.coap.answers import RequestAnswers

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from coap_engine.message import CoapPeer
-from dtls.datagrams import Batch, PeerAddress, read_all
-from dtls.transport import TURN_S
+from dtls.datagrams import TURN_S, Batch, PeerAddress, read_all
 from gateway.coap.peers import udp_peer
 
 _log = logging.getLogger(__name__)

@@ -195,9 +195,9 @@ class AttackedFleet:
 
     @contextmanager
     def _unharmed(self, memory_bytes: int = MEMORY_BYTES) -> Iterator[None]:
-        link, rss_bytes = self.gateway.links()[NEIGHBOUR], self.gateway.rss_bytes()
+        link, before_bytes = self.gateway.links()[NEIGHBOUR], self.gateway.own_bytes()
         yield
-        grown_bytes = self.gateway.rss_bytes() - rss_bytes
+        grown_bytes = self.gateway.own_bytes() - before_bytes
         say(f"{grown_bytes / (1 << 20):.1f} MiB more")
         assert self.gateway.links()[NEIGHBOUR] == link
         assert grown_bytes < memory_bytes

@@ -58,7 +58,7 @@ class HostileFleet:
         self._value = 0
         self._operator = self.with_key("operator")
         self._beyond = self.stranger(port_of(neighbour, "coap"))
-        self._rss_bytes = gateway.rss_bytes()
+        self._own_bytes = gateway.own_bytes()
         gateway.wait_for(lambda: self.through_the_neighbour().code == codes.CONTENT)
 
     @classmethod
@@ -115,4 +115,4 @@ class HostileFleet:
             assert self._operator.ask(codes.GET, read).payload == told
         # Readings are kept for their Max-Age on the way.
         self.gateway.wait_for(lambda: self.through_the_neighbour().payload == told)
-        assert self.gateway.rss_bytes() - self._rss_bytes < MEMORY_BYTES
+        assert self.gateway.own_bytes() - self._own_bytes < MEMORY_BYTES

@@ -93,7 +93,7 @@ class Besieged:
     async def goes_on_during(self, attack: Callable[[], None], *, mqtt: bool = False) -> None:
         """Others come in while an attack lasts."""
         await self.shake_hands()
-        before_bytes = self.gateway.rss_bytes()
+        before_bytes = self.gateway.own_bytes()
         attacker = threading.Thread(target=attack)
         attacker.start()
         took_s: list[float] = []
@@ -105,7 +105,7 @@ class Besieged:
         attacker.join()
         took_s.sort()
         p95_s = took_s[(len(took_s) - 1) * 95 // 100]
-        grown_bytes = self.gateway.rss_bytes() - before_bytes
+        grown_bytes = self.gateway.own_bytes() - before_bytes
         sys.stdout.write(
             f"\n{len(took_s)} came in: median {took_s[len(took_s) // 2] * 1000:.0f} ms, "
             f"p95 {p95_s * 1000:.0f} ms, {grown_bytes / (1 << 20):.1f} MiB more\n"

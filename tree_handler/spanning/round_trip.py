@@ -8,7 +8,7 @@ time has moved by the switch margin and by twice its deviation, so that jitter c
 from __future__ import annotations
 
 import math
-import statistics
+from collections.abc import Sequence
 
 ALPHA = 1 / 8
 """Weight of a sample in SRTT (RFC 6298 section 2.3)."""
@@ -67,9 +67,9 @@ class RoundTrip:
         rtt_ms = min(rtt_ms, MAX_RTT_MS)
         if not self.settled:
             self._first_ms.append(rtt_ms)
-            self.srtt_ms = statistics.median(self._first_ms)
+            self.srtt_ms = _median(self._first_ms)
             deviations_ms = [abs(self.srtt_ms - first_ms) for first_ms in self._first_ms]
-            self.rttvar_ms = max(self.srtt_ms / 2, statistics.median(deviations_ms))
+            self.rttvar_ms = max(self.srtt_ms / 2, _median(deviations_ms))
             return self._set_cost(self.srtt_ms) or self.settled
         assert self.srtt_ms is not None
         # A process that stood still for a moment must not look like a longer way.
@@ -97,3 +97,13 @@ class RoundTrip:
     def slowest_ms(self) -> float:
         """Return the longest time of an answer: SRTT + 4 RTTVAR (RFC 6298, 2.2); 0: unmeasured."""
         return 0.0 if self.srtt_ms is None else self.srtt_ms + 4 * self.rttvar_ms
+
+
+def _median(values: Sequence[float]) -> float:
+    """Return the middle one of some values, or the mean of the two in the middle.
+
+    Python's `statistics` has it too, and brings rational numbers, which a start has no use for.
+    """
+    half, is_odd = divmod(len(values), 2)
+    inner = sorted(values)
+    return inner[half] if is_odd else (inner[half - 1] + inner[half]) / 2

@@ -14,7 +14,6 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-import psutil
 from mypy_extensions import mypyc_attr
 
 from light_dataclasses import dataclass
@@ -251,6 +250,8 @@ def _interface_index(address: str) -> int:
         OSError: none has it.
 
     """
+    import psutil  # noqa: PLC0415  # it tells interfaces of IPv6 alone, when a group is joined
+
     wanted = ipaddress.IPv6Address(address.partition("%")[0])
     for name, addresses in psutil.net_if_addrs().items():
         for one in addresses:

@@ -12,7 +12,7 @@ from functools import partial
 from gateway.base.printable import said
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.process.configuration.config import GatewaySettings
-from gateway.process.running import freed_memory, sd_notify
+from gateway.process.running import freed_memory, mapped_code, sd_notify
 from gateway.process.running.gateway_process import GatewayProcess
 from gateway.process.running.trial_watch import TrialWatch
 from gateway.process.state_folder import state_format
@@ -57,6 +57,7 @@ async def serve(settings: GatewaySettings, trial: TrialWatch) -> bool:
             again.clear()
             process = GatewayProcess(settings, stopping.set, trial.at_reload, renewals)
             await process.start()
+            mapped_code.give_back()
             sd_notify.tell_ready()
             process.watched.start("reload", partial(_reload, process, hung_up, trial))
             process.watched.start("certificates", partial(_follow, settings, hung_up.set))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import stat
 from pathlib import Path
 
-import psutil
-
-from gateway.base import replaced_file
+from gateway.base import machine_memory, replaced_file
 from gateway.base.kept_file import KeptFile
 from tree_handler import boot_epoch
 
@@ -21,23 +20,36 @@ _WITHOUT = (
     "the starts of this gateway are counted on from what its log and its other files know of "
     "them, and from what its neighbours will say"
 )
-_CPUFREQ = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
+_CPUFREQ = "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"
+_MHZ_UNTOLD = 1000.0
 
 
-def capability() -> float:
+def capability(root: Path = Path("/")) -> float:
     """C = alpha * CPU + beta * RAM (B4), CPU in MHz over all online cores, RAM in MB.
 
     A Pi's ``/proc/cpuinfo`` has no MHz, so cpufreq is asked first; where neither tells, a core
     counts as 1 GHz.
+
+    Args:
+        root: where the kernel's files are; another folder in tests.
+
     """
     try:
-        mhz = int(_CPUFREQ.read_text()) / 1000
+        mhz = int((root / _CPUFREQ).read_text()) / 1000
     except (OSError, ValueError):
-        frequency = psutil.cpu_freq()
-        mhz = (frequency.max or frequency.current) if frequency else 1000.0
-    cores = psutil.cpu_count() or 1
-    memory_mb = psutil.virtual_memory().total / (1 << 20)
-    return round(ALPHA * mhz * cores + BETA * memory_mb, 1)
+        mhz = _mhz_now(root)
+    memory_mb = (machine_memory.of_machine(root) or 0) / (1 << 20)
+    return round(ALPHA * mhz * (os.cpu_count() or 1) + BETA * memory_mb, 1)
+
+
+def _mhz_now(root: Path) -> float:
+    """The mean of all cores, as ``/proc/cpuinfo`` has it where cpufreq does not tell."""
+    try:
+        lines = (root / "proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
+        told = [float(line.partition(":")[2]) for line in lines if line.startswith("cpu MHz")]
+    except (OSError, ValueError):
+        return _MHZ_UNTOLD
+    return sum(told) / len(told) if told else _MHZ_UNTOLD
 
 
 def next_boot_epoch(state_dir: Path, known: int = 0) -> int:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import statistics
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,11 @@ def test_a_link_costs_at_least_one_millisecond() -> None:
 
 def test_one_sample_out_of_the_first_few_does_not_count() -> None:
     assert of(900.0, 20.0, 21.0, 20.0, 22.0).cost_ms == 21
+
+
+@given(st.lists(st.floats(0, MAX_RTT_MS), min_size=1, max_size=SETTLED_SAMPLES))
+def test_the_first_few_samples_count_by_their_median(samples: list[float]) -> None:
+    assert of(*samples).srtt_ms == statistics.median(samples)
 
 
 def test_jitter_within_the_margin_never_changes_the_cost() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.process.state_folder.identity import count_on_from, next_boot_epoch
+from gateway.process.state_folder.identity import capability, count_on_from, next_boot_epoch
 from tree_handler import boot_epoch
 
 
@@ -57,3 +57,20 @@ def test_the_latest_epoch_counts_what_was_said_to_gateways_too() -> None:
     streams = [("gw-a", 3), ("$gw-a", 5), ("gw-b", 9)]
     assert boot_epoch.latest("gw-a", streams) == 5
     assert boot_epoch.latest("gw-c", streams) == 0
+
+
+def kernel_file(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_a_gateways_capability_is_its_cores_speed_and_its_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert capability(tmp_path) == 4_000
+    kernel_file(tmp_path / "proc/meminfo", "MemTotal: 524288 kB\n")
+    kernel_file(tmp_path / "proc/cpuinfo", "cpu MHz\t\t: 1500.0\nmodel name: x\ncpu MHz : 1700.0\n")
+    assert capability(tmp_path) == 4 * 1_600 + 512
+    kernel_file(tmp_path / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "1000000\n")
+    assert capability(tmp_path) == 4 * 1_000 + 512

@@ -1,0 +1,61 @@
+"""Readings of the machine are the kernel's, and none is made up where it does not tell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.sensors import host
+
+INTERFACES = """\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo
+    lo:    1000      10    0    0    0     0          0         0     1000      10    0    0    0
+  eth0:20000000       5    0    0    0     0          0         0      300       5    0    0    0
+"""
+
+
+def kernel_file(root: Path, name: str, text: str) -> None:
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_text(text)
+
+
+def chip(root: Path, number: int, name: str, **inputs: str) -> None:
+    for file, text in ({"name": name} | inputs).items():
+        kernel_file(root, f"sys/class/hwmon/hwmon{number}/{file}", f"{text}\n")
+
+
+def test_memory_that_can_be_had_without_swapping_is_not_used(tmp_path: Path) -> None:
+    kernel_file(
+        tmp_path, "proc/meminfo", "MemTotal: 4000 kB\nMemFree: 1 kB\nMemAvailable: 3000 kB\n"
+    )
+    assert host.memory_used(tmp_path) == 0.25
+    with pytest.raises(OSError, match="how much memory"):
+        host.memory_used(tmp_path / "none")
+
+
+def test_the_bytes_of_all_interfaces_are_summed_each_way(tmp_path: Path) -> None:
+    kernel_file(tmp_path, "proc/net/dev", INTERFACES)
+    assert host.received_bytes(tmp_path) == 20_001_000
+    assert host.sent_bytes(tmp_path) == 1_300
+    kernel_file(tmp_path, "proc/net/dev", "\n".join(INTERFACES.splitlines()[:2]))
+    with pytest.raises(OSError, match="no network interface"):
+        host.sent_bytes(tmp_path)
+
+
+def test_the_temperature_is_the_first_that_the_processors_chip_tells(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no processor temperature"):
+        host.cpu_temperature(tmp_path)
+    chip(tmp_path, 0, "nvme", temp1_input="30000")
+    with pytest.raises(OSError, match="no processor temperature"):
+        host.cpu_temperature(tmp_path)
+    chip(tmp_path, 1, "cpu_thermal", temp1_input="N/A", temp2_input="51540")
+    chip(tmp_path, 2, "k10temp", temp1_input="70000")
+    assert host.cpu_temperature(tmp_path) == 51.54
+
+
+def test_a_disk_that_is_not_there_is_no_reading() -> None:
+    assert 0 <= host.disk_used("/") <= 1
+    with pytest.raises(FileNotFoundError):
+        host.disk_used("/none/such")
