@@ -106,6 +106,28 @@ def test_of_tests_that_are_as_near_those_named_like_the_module_come_first() -> N
     assert [Path(path).stem for path in found] == ["test_segment_reads", "test_all"]
 
 
+def test_words_with_one_stem_are_one_in_the_name_of_a_test() -> None:
+    sources = {"gateway/messaging.py": "", "tests/system/test_all.py": ""}
+    sources |= {f"tests/unit/test_{name}.py": "import gateway.messaging" for name in "abcdefghi"}
+    sources |= {"tests/system/test_messages_command.py": ""}
+    found = importers.test_files_for(
+        "gateway/messaging.py", sources, importers.importers_of(sources)
+    )
+    names = [Path(path).stem.removeprefix("test_") for path in found]
+    assert names == [*"abcdefgh", "messages_command", "i", "all"]
+
+
+def test_a_text_that_names_a_module_imports_it() -> None:
+    sources = {
+        "gateway/tools/cli.py": "",
+        "tests/unit/test_numbers.py": "PLACE = 'gateway.tools.cli:main'",
+        "tests/unit/test_others.py": "PLACE = 'see gateway.tools.cli'",
+    }
+    assert importers.importers_of(sources) == {
+        "gateway/tools/cli.py": {"tests/unit/test_numbers.py"}
+    }
+
+
 def test_those_named_after_a_module_come_behind_the_nearest_however_far_they_are() -> None:
     sources = {
         "gateway/tools/top.py": "",
