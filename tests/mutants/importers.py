@@ -106,9 +106,12 @@ def _imported(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            match = _DOTTED.match(node.value)
-            yield from () if match is None else (match[0],)
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and (named := _DOTTED.match(node.value)) is not None
+        ):
+            yield named[0]
 
 
 def read_sources(archive: bytes) -> dict[str, str]:
