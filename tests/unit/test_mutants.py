@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ sys.path.append(str(Path(__file__).parents[1] / "mutants"))
 changes = importlib.import_module("changes")
 draw = importlib.import_module("draw")
 importers = importlib.import_module("importers")
+patience = importlib.import_module("patience")
 summary = importlib.import_module("summary")
 
 
@@ -170,3 +172,34 @@ def test_what_failed_is_read_from_the_summary_with_all_of_its_parameter() -> Non
     assert summary.first_failed(f"{log}{end}FAILED {failed} - assert 1 == 2\n1 failed\n") == failed
     assert summary.first_failed(f"{log}{end}ERROR tests/unit/test_a.py\n") == "tests/unit/test_a.py"
     assert summary.first_failed(f"{log}1 passed\n") is None
+
+
+class Endless:
+    """A process without an end, and a clock by which each wait for it takes so long."""
+
+    def __init__(self, *takes_s: float) -> None:
+        self.now_s = 0.0
+        self.waits = 0
+        self._takes_s = list(takes_s)
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        self.waits += 1
+        self.now_s += self._takes_s.pop(0) if self._takes_s else timeout
+        raise subprocess.TimeoutExpired("pytest", timeout)
+
+
+def test_while_all_processes_stand_the_tests_of_a_change_lose_no_time() -> None:
+    for takes_s, waits in (((), 20), ((90.0,), 19), ((90.0, 0.6, 600.0), 18)):
+        endless = Endless(*takes_s)
+        had = patience.Patience(10.0, lambda endless=endless: endless.now_s)
+        assert had.output_of(endless) is None
+        assert had.left_s <= 0
+        assert endless.waits == waits
+
+
+def test_what_a_process_wrote_is_returned_and_its_time_is_spent() -> None:
+    had = patience.Patience(60.0)
+    command = [sys.executable, "-c", "print('1 passed')"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert had.output_of(running) == "1 passed\n"
+    assert 0 < had.left_s < 60
