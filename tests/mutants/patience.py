@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 SLICE_S = 0.5
 """So long is waited at a time."""
+_NOTHING_S = 0.001
+"""What is left of the time when it is over: a clock might not see so short a wait."""
 
 
 class Patience:
@@ -31,7 +33,7 @@ class Patience:
 
     def output_of(self, running: subprocess.Popen[str]) -> str | None:
         """Wait for the end of a process; return what it wrote, None if it has no end in time."""
-        while self.left_s > 0:
+        while self.left_s > _NOTHING_S:
             wait_s, before = min(SLICE_S, self.left_s), self._clock()
             try:
                 return running.communicate(timeout=wait_s)[0]
