@@ -9,7 +9,7 @@ from collections.abc import Callable
 SLICE_S = 0.5
 """So long is waited at a time."""
 _NOTHING_S = 0.001
-"""What is left of the time when it is over: a clock might not see so short a wait."""
+"""So little is left of the time when it is over: a clock might not see so short a wait."""
 
 
 class Patience:

@@ -1,4 +1,4 @@
-"""What stands on a disk or on the wire keeps its number: another release has written it.
+"""Numbers that stand on a disk or on the wire stay as they are: another release has written them.
 
 Who writes and who reads use one name here, so nothing else notices that a number moves.
 """

@@ -38,7 +38,7 @@ quarantine-growing = {share = 0.05, least = 100, window-s = 600}
 collector-silent = {after-s = 60}
 collector-disk = {clears-s = 300}
 """
-"""What the tables of the page say in words, as a file would say it."""
+"""The words of the page's tables, as a file would say them."""
 
 
 def test_what_the_page_says_is_what_holds_without_a_file() -> None:
