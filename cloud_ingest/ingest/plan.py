@@ -115,9 +115,8 @@ class TriggerPlan:
                     return ()
         unseen = self.ledger.fresh(stream, begins, header.last)
         planned = self.change.seen.get(stream)
-        if planned is None:
+        if is_new := planned is None:
             planned = self.change.seen[stream] = Intervals()
-            self._begin(stream)
         unseen = minus(unseen, planned)
         held = self.ledger.all.held.get(stream)
         fresh = unseen if held is None else minus(unseen, held)
@@ -125,8 +124,7 @@ class TriggerPlan:
         for first, last in unseen:
             count += planned.add(first, last)
         self._count(place, header, known, count, count - sum(b - a + 1 for a, b in fresh))
-        if len(planned) > self._most:
-            self._keep_within(stream.origin)
+        self._bound(stream, planned, is_new=is_new)
         if control or not fresh:
             return tuple(fresh)
         is_whole = fresh == [(header.first, header.last)]
@@ -135,18 +133,16 @@ class TriggerPlan:
 
     def numbers(self) -> tuple[Numbers, ...]:
         """Return what is new, for the fleet."""
-        change, let_go = self.change, self._closing.let_go
-        streams = [stream for stream, numbers in change.seen.items() if len(numbers)]
-        streams += [stream for stream in change.kept_local if stream not in change.seen]
-        streams += [s for s in let_go if s not in change.seen and s not in change.kept_local]
-        return tuple(
+        seen, kept, let_go = self.change.seen, self.change.kept_local, self._closing.let_go
+        told = (
             Numbers(
                 *stream,
-                (*let_go.get(stream, ()), *change.seen.get(stream, ())),
-                tuple(change.kept_local.get(stream, ())),
+                (*let_go.get(stream, ()), *seen.get(stream, ())),
+                tuple(kept.get(stream, ())),
             )
-            for stream in streams
+            for stream in dict.fromkeys((*seen, *kept, *let_go))
         )
+        return tuple(numbers for numbers in told if numbers.seen or numbers.kept_local)
 
     def given_up(self) -> tuple[GivenUp, ...]:
         """Return what is looked for no longer, for the fleet."""
@@ -158,14 +154,24 @@ class TriggerPlan:
             self._closing.keep_within(origin, streams)
         self._closing.keep_total(self._streams)
 
-    def _begin(self, stream: Stream) -> None:
+    def _bound(self, stream: Stream, numbers: Intervals, *, is_new: bool) -> None:
+        """Close what a gateway claims too much of, in the midst of a trigger.
+
+        Only once the numbers are noted: those that are closed are told to the fleet all the same.
+
+        Args:
+            stream: the one of which a batch came.
+            numbers: of it, in the change.
+            is_new: whether the change had none of it before.
+
+        """
         streams = self._streams.setdefault(stream.origin, {})
         streams[stream] = None
-        if len(streams) > 4 * self.ledger.limits.lives:
+        is_crowded = is_new and len(streams) > 4 * self.ledger.limits.lives
+        if is_crowded or len(numbers) > self._most:
             self._keep_within(stream.origin)
 
     def _keep_within(self, origin: str) -> None:
-        """Close what one gateway claims too much of, in the midst of a trigger."""
         streams, change = self._streams[origin], self.change
         self._closing.keep_within(origin, streams)
         self._is_closed_somewhere |= bool(change.floors or change.closed)
@@ -229,13 +235,11 @@ class TriggerPlan:
             return
         known = self.ledger.all.kept_local.get(stream)
         planned = self.change.kept_local.get(stream)
-        if planned is None:
+        if is_new := planned is None:
             planned = self.change.kept_local[stream] = Intervals()
-            self._begin(stream)
         for first, last in minus([(begins, header.last)], known):
             planned.add(first, last)
-        if len(planned) > self._most:
-            self._keep_within(stream.origin)
+        self._bound(stream, planned, is_new=is_new)
 
     def _decode(self, place: SpoolSpot, length: int, keep: tuple[Interval, ...] | None) -> None:
         if keep is None and self.stretches:

@@ -8,7 +8,8 @@
 Each change is made in a copy of what is committed; the working tree is never touched. A change is
 noticed when a test fails with it twice and passes without it in between, so that one which fails
 now and then notices nothing; or when tests go on that end without it in half the time. The tests of
-a change end at the first failure, or when --seconds-each are over. Exit code 1 where fewer than
+a change end at the first failure, or when --seconds-each are over, of which those count alone in
+which the machine let this process go on. Exit code 1 where fewer than
 --at-least of a hundred were noticed.
 """
 
@@ -23,7 +24,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from draw import PACKAGES, Mutant, drawn
 from importers import importers_of, read_sources, test_files_for
+from patience import Patience
 from summary import first_failed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,18 +77,19 @@ class Copy:
         """Run the tests that import the module until one notices or the time is over."""
         text = mutant.change.applied_to(self._sources[mutant.module])
         files = test_files_for(mutant.module, self._sources, self._importers)
-        until = time.monotonic() + seconds
+        patience = Patience(seconds)
         tried = 0
         blind: set[str] = set()
-        while tried < len(files) and (left := until - time.monotonic()) > 0:
+        while tried < len(files) and patience.left_s > 0:
+            left = patience.left_s
             some = files[tried : tried + (FILES_AT_ONCE if tried else FILES_AT_FIRST)]
             with self._changed(mutant.module, text):
-                failed = self._first_failure(some, blind, left)
+                failed = self._first_failure(some, blind, patience)
             if failed is None:
                 tried += len(some)
             elif failed == OUT_OF_TIME:
                 # Only what takes much longer than without the change has noticed it.
-                noticed = self._first_failure(some, blind, left / 2) is None
+                noticed = self._first_failure(some, blind, Patience(left / 2)) is None
                 return Outcome(f"{some[0]} (no end)" if noticed else None, tried, len(files))
             elif self._is_noticed_by(failed, mutant.module, text, seconds):
                 return Outcome(failed, tried + 1, len(files))
@@ -97,10 +99,10 @@ class Copy:
 
     def _is_noticed_by(self, test: str, module: str, text: str, seconds: float) -> bool:
         """Return whether a test that failed passes without the change, and fails with it again."""
-        if self._first_failure([test], set(), seconds) is not None:
+        if self._first_failure([test], set(), Patience(seconds)) is not None:
             return False
         with self._changed(module, text):
-            return self._first_failure([test], set(), seconds) is not None
+            return self._first_failure([test], set(), Patience(seconds)) is not None
 
     @contextmanager
     def _changed(self, module: str, text: str) -> Iterator[None]:
@@ -112,7 +114,7 @@ class Copy:
         finally:
             path.write_text(before)
 
-    def _first_failure(self, tests: list[str], blind: set[str], seconds: float) -> str | None:
+    def _first_failure(self, tests: list[str], blind: set[str], patience: Patience) -> str | None:
         """Return what failed first: a test, the first file if none came so far, or OUT_OF_TIME."""
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--no-header"]
         command += ["-p", "no:cacheprovider", "--timeout", "60", "-n0"]
@@ -127,9 +129,7 @@ class Copy:
             text=True,
             start_new_session=True,
         ) as running:
-            try:
-                output, _ = running.communicate(timeout=max(5.0, seconds))
-            except subprocess.TimeoutExpired:
+            if (output := patience.output_of(running)) is None:
                 os.killpg(running.pid, signal.SIGKILL)  # with the gateways that its tests started
                 running.wait()
                 return OUT_OF_TIME

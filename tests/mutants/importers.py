@@ -15,6 +15,9 @@ WITH_PROCESSES = ("tests/conformance", "tests/system", "tests/interop", "tests/l
 _NEAREST = 8
 """So many of the nearest come before those that are named after the module."""
 _WORDS = re.compile(r"[a-z0-9]+")
+_STEM = 6
+"""So many letters of a word count: of `messages` and `messaging` all."""
+_DOTTED = re.compile(r"[a-z_][a-z0-9_]*(?:\.[a-z_][a-z0-9_]*)+")
 
 
 def test_files_for(
@@ -58,11 +61,15 @@ def test_files_for(
 
 
 def _is_named_after(path: str, module: str) -> bool:
-    return set(_WORDS.findall(Path(module).stem)) <= set(_WORDS.findall(Path(path).stem))
+    return _stems(Path(module).stem) <= _stems(Path(path).stem)
 
 
 def _words_shared(path: str, module: str) -> int:
-    return len(set(_WORDS.findall(path)) & set(_WORDS.findall(module)) - {"py"})
+    return len(_stems(path) & _stems(module) - {"py"})
+
+
+def _stems(path: str) -> set[str]:
+    return {word[:_STEM] for word in _WORDS.findall(path)}
 
 
 def _is_test_file(path: str) -> bool:
@@ -70,7 +77,9 @@ def _is_test_file(path: str) -> bool:
 
 
 def importers_of(sources: Mapping[str, str]) -> dict[str, set[str]]:
-    """Return the paths of the files that import each file.
+    """Return the paths of the files that import each file, or name its module in a text of theirs.
+
+    So do tests that start it as a program, and those that go through a table of modules.
 
     Args:
         sources: text of each Python file of the project by its path.
@@ -97,6 +106,12 @@ def _imported(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and (named := _DOTTED.match(node.value)) is not None
+        ):
+            yield named[0]
 
 
 def read_sources(archive: bytes) -> dict[str, str]:

@@ -39,6 +39,28 @@ def test_the_command_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
+def test_a_prometheus_of_this_machine_is_told_of_the_fleet_where_one_asks_for_that(
+    tmp_path: Path,
+) -> None:
+    Fleet(3).write(tmp_path)
+    where = ("--tables", str(tmp_path), "--listen", "127.0.0.1:0")
+    with started(*where, "--metrics", "127.0.0.1:0") as (process, said):
+        assert said.startswith("metrics at port ")
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("dashboard of ")
+        address = f"http://127.0.0.1:{int(said.split()[-1])}/metrics"
+        with urllib.request.urlopen(address, timeout=60) as answer:
+            assert "hedgerow_fleet_gateways" in answer.read().decode()
+        with started(*where, "--metrics", address.split("/")[2]) as (other, other_said):
+            assert other_said.startswith("dashboard of "), "it goes on without"
+            other.send_signal(signal.SIGTERM)
+            assert other.wait(60) == 0
+            assert other.stderr is not None
+            assert "the dashboard goes on without" in other.stderr.read()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
 def test_off_this_machine_it_needs_users_and_a_certificate(tmp_path: Path) -> None:
     passwords = tmp_path / "passwords"
     passwords.write_text(f"olga:{CHEAP.hash('olga')}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +13,7 @@ sys.path.append(str(Path(__file__).parents[1] / "mutants"))
 changes = importlib.import_module("changes")
 draw = importlib.import_module("draw")
 importers = importlib.import_module("importers")
+patience = importlib.import_module("patience")
 summary = importlib.import_module("summary")
 
 
@@ -106,6 +108,28 @@ def test_of_tests_that_are_as_near_those_named_like_the_module_come_first() -> N
     assert [Path(path).stem for path in found] == ["test_segment_reads", "test_all"]
 
 
+def test_words_with_one_stem_are_one_in_the_name_of_a_test() -> None:
+    sources = {"gateway/messaging.py": "", "tests/system/test_all.py": ""}
+    sources |= {f"tests/unit/test_{name}.py": "import gateway.messaging" for name in "abcdefghi"}
+    sources |= {"tests/system/test_messages_command.py": ""}
+    found = importers.test_files_for(
+        "gateway/messaging.py", sources, importers.importers_of(sources)
+    )
+    names = [Path(path).stem.removeprefix("test_") for path in found]
+    assert names == [*"abcdefgh", "messages_command", "i", "all"]
+
+
+def test_a_text_that_names_a_module_imports_it() -> None:
+    sources = {
+        "gateway/tools/cli.py": "",
+        "tests/unit/test_numbers.py": "PLACE = 'gateway.tools.cli:main'",
+        "tests/unit/test_others.py": "PLACE = 'see gateway.tools.cli'",
+    }
+    assert importers.importers_of(sources) == {
+        "gateway/tools/cli.py": {"tests/unit/test_numbers.py"}
+    }
+
+
 def test_those_named_after_a_module_come_behind_the_nearest_however_far_they_are() -> None:
     sources = {
         "gateway/tools/top.py": "",
@@ -148,3 +172,34 @@ def test_what_failed_is_read_from_the_summary_with_all_of_its_parameter() -> Non
     assert summary.first_failed(f"{log}{end}FAILED {failed} - assert 1 == 2\n1 failed\n") == failed
     assert summary.first_failed(f"{log}{end}ERROR tests/unit/test_a.py\n") == "tests/unit/test_a.py"
     assert summary.first_failed(f"{log}1 passed\n") is None
+
+
+class Endless:
+    """A process without an end, and a clock by which each wait for it takes so long."""
+
+    def __init__(self, *takes_s: float) -> None:
+        self.now_s = 0.0
+        self.waits = 0
+        self._takes_s = list(takes_s)
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        self.waits += 1
+        self.now_s += self._takes_s.pop(0) if self._takes_s else timeout
+        raise subprocess.TimeoutExpired("pytest", timeout)
+
+
+def test_while_all_processes_stand_the_tests_of_a_change_lose_no_time() -> None:
+    for takes_s, waits in (((), 20), ((90.0,), 19), ((90.0, 0.6, 600.0), 18)):
+        endless = Endless(*takes_s)
+        had = patience.Patience(10.0, lambda endless=endless: endless.now_s)
+        assert had.output_of(endless) is None
+        assert had.left_s == pytest.approx(0, abs=0.001)
+        assert endless.waits == waits
+
+
+def test_what_a_process_wrote_is_returned_and_its_time_is_spent() -> None:
+    had = patience.Patience(60.0)
+    command = [sys.executable, "-c", "print('1 passed')"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert had.output_of(running) == "1 passed\n"
+    assert 0 < had.left_s < 60

@@ -105,7 +105,7 @@ def _epoch_s(project: Path) -> int:
         command = ("git", "-C", str(project), "log", "-1", "--format=%ct")
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # our own
         told = done.stdout.strip()
-    if not told.isdigit():
+    if not (told.isascii() and told.isdigit()):
         raise ImageBuildError(f"{_EPOCH}: {told!r} is no time in seconds since 1970")
     return int(told)
 

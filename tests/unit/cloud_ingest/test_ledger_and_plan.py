@@ -139,6 +139,21 @@ def test_what_stays_at_its_origin_is_noted_and_what_was_given_up_is_not() -> Non
     assert [(one.seen, one.kept_local) for one in plan.numbers()] == [((), ((3, 9),))]
 
 
+def test_what_stays_at_its_origin_is_told_though_all_that_came_with_it_was_a_copy() -> None:
+    ledger = NumberLedger()
+    ledger.apply(planned(ledger, [(1, 3)]).change)
+    plan = planned(ledger, [(1, 3)])
+    assert plan.numbers() == ()
+    plan.take(SpoolSpot("spool", "segment", 100, 100), batch.passed(("gw", 1), 4, 6)[1])
+    assert [(one.seen, one.kept_local) for one in plan.numbers()] == [((), ((4, 6),))]
+
+
+def test_a_stream_with_new_numbers_of_both_kinds_is_told_once() -> None:
+    plan = planned(NumberLedger(), [(1, 3)])
+    plan.take(SpoolSpot("spool", "segment", 100, 100), batch.passed(("gw", 1), 4, 6)[1])
+    assert [(one.seen, one.kept_local) for one in plan.numbers()] == [(((1, 3),), ((4, 6),))]
+
+
 def test_batches_side_by_side_are_one_stretch_up_to_its_size_and_a_cut_one_stands_alone() -> None:
     plan = TriggerPlan(NumberLedger())
     length = STRETCH_BYTES // 2

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgpack
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cloud_ingest.ingest.plan import SpoolSpot, TriggerPlan, UnsureStretch
@@ -22,6 +22,9 @@ Claim = tuple[str, int, int, int, int]
 """Origin, epoch, flags, first number, how many."""
 Message = tuple[str, int, int, int]
 FLAGS = (Flags.LOGGED, Flags.NONE, Flags.LOGGED | Flags.CONTROL, Flags.LOGGED | Flags.PASSED)
+_OF_LIFE = ((4, 3, 3), (1, 0, 5), (3, 9, 5), (4, 9, 7), (2, 0, 3), (1, 3, 3), (4, 0, 1), (3, 3, 3))
+NINE_STREAMS: list[Claim] = [("gw-a", *each, 1) for each in (*_OF_LIFE, (2, 1, 7))]
+"""The last one is one too many for `SMALL`, and of a life that its first claim would close."""
 CLAIMS = st.lists(
     st.lists(
         st.tuples(
@@ -90,6 +93,22 @@ def test_the_ledger_is_bounded_under_any_claims_and_each_message_is_kept_and_rea
         assert set(telemetry.values()) <= {1}
         assert telemetry.keys() | aside.keys() == sent
         _is_within(ledger, SMALL)
+
+
+@given(triggers=CLAIMS)
+@example(triggers=[NINE_STREAMS])
+def test_the_fleet_is_told_of_each_message_that_a_task_keeps_whatever_is_closed_meanwhile(
+    triggers: list[list[Claim]],
+) -> None:
+    ledger, told = NumberLedger(SMALL), set[Message]()
+    for claims in triggers:
+        plan = planned(ledger, claims)
+        for one in plan.numbers():
+            flags = FLAGS[2 if one.control else 0 if one.logged else 1]
+            for first, last in one.seen:
+                told.update((one.gateway, one.boot_epoch, flags, n) for n in range(first, last + 1))
+        assert put(plan, claims, unsure=False).keys() <= told
+        ledger.apply(plan.change)
 
 
 def _is_within(ledger: NumberLedger, limits: LedgerLimits) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
-from tree_handler.errors import ProtocolError
+from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.answering import answer
@@ -353,3 +353,13 @@ def test_whatever_comes_in_whatever_order_over_restarts_each_wanted_message_is_h
             gateway.do(gateway.core.receive_batch(1, frame))
     assert gateway.got == wanted
     assert gateway.core.covered(STREAM) == Intervals([(1, last)] if last else [])
+
+
+def test_a_statement_is_of_1_to_4294967295_numbers() -> None:
+    for first, count in ((7, 1), (1, 4_294_967_295)):
+        frame, header = batch.passed(("gw", 1), first, first + count - 1)
+        assert (header.first, header.count, header.passed) == (first, count, True)
+        assert batch.check(frame) == header
+    for first, last in ((7, 6), (7, 5), (1, 4_294_967_296)):
+        with pytest.raises(BatchError, match="numbers passed over"):
+            batch.passed(("gw", 1), first, last)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags
+from tree_handler.batch import Entry, Flags, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.flags import ADDRESS_BYTES
 from tree_handler.intervals import Intervals
@@ -70,6 +70,22 @@ def test_a_seal_of_any_bytes_is_no_seal(tail: bytes, address: int) -> None:
     seals = Seals(ModelSigner("gw-b"), ModelRing(), "t")
     assert seals.check(frame, header) is not Verdict.PROVEN
     assert not is_addressed(frame, header, pack_pairs(PAIRS))
+
+
+def test_a_batch_is_addressed_to_the_list_that_it_was_sealed_for_and_to_no_other() -> None:
+    listed = pack_pairs(PAIRS)
+    rows = [Entry("t", b"x", 1).row()]
+
+    def made(address: bytes) -> tuple[bytes, Header]:
+        seal = Seals(ModelSigner("gw-a"), ModelRing(), "t").seal
+        return batch.make(
+            "gw-a", 1, 1, rows, flags=Flags.LOGGED, origin_time_us=0, seal=seal, address=address
+        )
+
+    sealed = made(address_of(listed))
+    assert is_addressed(*sealed, listed)
+    assert not is_addressed(*sealed, pack_pairs(PAIRS[:1]))
+    assert not is_addressed(*made(b""), listed)
 
 
 def test_what_is_signed_comes_over_the_wire_as_it_was() -> None:

@@ -473,6 +473,36 @@ async def test_a_client_is_dropped_after_one_and_a_half_keep_alives_and_no_soone
     assert await peer.next() is None
 
 
+async def test_no_client_was_silent_while_the_machine_slept(make: Make) -> None:
+    bench = await make()
+    await bench.connect("a", keep_alive_s=40)
+    channel = bench.core.sessions.get("a").channel
+    assert channel is not None
+    now_s = bench.core.now()
+    channel.heard_at_s = now_s - 60
+    bench.core.upkeep.sweep(now_s)
+    slept_s = 3_600.0
+    bench.core.upkeep.sweep(now_s + 0.5 + slept_s)
+    assert channel.heard_at_s == pytest.approx(now_s - 60 + slept_s)
+    assert channel.is_closing, "half a second after its time, of which the machine slept nothing"
+
+
+async def test_what_a_client_has_said_after_a_sleep_is_never_in_the_future(make: Make) -> None:
+    bench = await make()
+    await bench.connect("a", keep_alive_s=40)
+    channel = bench.core.sessions.get("a").channel
+    assert channel is not None
+    now_s = bench.core.now()
+    bench.core.upkeep.sweep(now_s)
+    channel.heard_at_s = later_s = now_s + 100.0
+    bench.core.upkeep.sweep(later_s)
+    assert channel.heard_at_s == later_s
+    channel.heard_at_s = later_s - 10.0
+    bench.core.upkeep.sweep(later_s + 0.5 + 0.9)
+    assert channel.heard_at_s == later_s - 10.0, "a sweep may be a little late"
+    assert not channel.is_closing
+
+
 async def test_a_session_that_was_to_end_with_its_connection_can_not_be_kept_by_disconnect(
     make: Make,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -64,6 +65,26 @@ class Store:
 @pytest.fixture
 def store() -> Store:
     return Store()
+
+
+def test_a_deletion_that_the_log_takes_later_has_its_number_then_and_no_other_deletion_has(
+    store: Store,
+) -> None:
+    assert store.publish(OWN, "door", b"open")
+    stamp = {VERSION: (NOW_US + 100, 0)}
+    deletion = Message.of(Entry("door", b"", 1, retain=True, properties=stamp), 0.0)
+    store.retention.retain(deletion, None)
+    before = store.retention.versions.tombstone("door")
+    assert before is not None
+    deletion.ref = ((OWN, 1), 7)
+    store.retention.placed(deletion)
+    placed = store.retention.versions.tombstone("door")
+    assert placed == replace(before, number=7)
+    later = {VERSION: (NOW_US + 101, 0)}
+    other = Message.of(Entry("door", b"", 1, retain=True, properties=later), 0.0)
+    other.ref = ((OWN, 1), 8)
+    store.retention.placed(other)
+    assert store.retention.versions.tombstone("door") == placed
 
 
 FULL = "message not retained: too many retained messages of this gateway"

@@ -51,6 +51,30 @@ def test_members_of_a_share_come_in_the_order_in_which_they_joined() -> None:
     ]
 
 
+@pytest.mark.parametrize(("matched", "is_left"), [(2_000, True), (2_001, False)])
+def test_routes_of_up_to_2000_topics_are_forgotten_one_by_one_and_beyond_that_all(
+    matched: int, *, is_left: bool
+) -> None:
+    cache: RouteCache[str] = RouteCache()
+    cache.put(b"other", "route")
+    for number in range(matched):
+        cache.put(b"a/%d" % number, "route")
+    cache.touched("a/+")
+    assert (b"other" in cache.kept) == is_left
+    assert len(cache.kept) == is_left
+
+
+@pytest.mark.parametrize(("filters", "is_left"), [(20_000, True), (20_001, False)])
+def test_two_million_looks_for_topics_are_made_and_beyond_that_all_routes_are_forgotten(
+    filters: int, *, is_left: bool
+) -> None:
+    cache: RouteCache[str] = RouteCache()
+    for number in range(100):
+        cache.put(b"a/%d" % number, "route")
+    cache.expect(filters)
+    assert bool(cache.kept) == is_left
+
+
 def test_an_exact_filter_forgets_one_route_only() -> None:
     cache: RouteCache[str] = RouteCache()
     for topic in (b"a/b", b"a/c", b"a"):

@@ -240,6 +240,23 @@ async def test_neighbours_of_an_earlier_release_get_what_they_got_before(
     assert reader.got() == {DELIVERED: 100}
 
 
+@pytest.mark.parametrize("old", ["a", "b"])
+async def test_a_neighbour_of_an_earlier_release_is_told_what_is_retained_and_tells_it(
+    make: Make, old: str
+) -> None:
+    releases = {name: Additions.CLOCKS if name != old else Additions.NONE for name in "ab"}
+    a, b = [await make(name, 1.0, additions=releases[name]) for name in "ab"]
+    for number, (one, topic) in enumerate(((a, "of/a"), (b, "of/b")), 1):
+        told = Retained(topic, RetainedVersion(number, 0, "z", 1), number, 1, DELIVERED, {})
+        assert one.core.shared_retention.learn(told, one.now(), is_news=True)
+    await a.link(b)
+    await until(lambda: a.core.shared_retention.told("of/b", a.now()) is not None)
+    await until(lambda: b.core.shared_retention.told("of/a", b.now()) is not None)
+    told_b = a.core.shared_retention.told("of/b", a.now())
+    assert told_b is not None
+    assert told_b.payload == DELIVERED
+
+
 async def test_a_message_that_comes_says_how_far_its_origins_clock_is(make: Make) -> None:
     """Neighbours tell of no clocks here, so the first message tells of the origin's clock."""
     a, b = [await make(name, 1.0, additions=Additions.NONE) for name in "ab"]

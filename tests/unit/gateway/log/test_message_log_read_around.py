@@ -795,3 +795,29 @@ def test_whatever_is_damaged_all_that_is_whole_is_read_and_the_loss_is_told(
     for stream, count in counts.items():
         assert count + 1 in numbers(again, stream)
     again.close()
+
+
+def test_a_log_is_whole_from_behind_the_last_byte_that_is_damaged(tmp_path: Path) -> None:
+    frames = [make(n) for n in range(1, 10)]
+    filled(tmp_path, frames, 1 << 20)
+    damaged = frames[0][1].end, frames[0][1].end + frames[1][1].end
+    flip(tmp_path / f"{0:020d}.log", damaged[1] - 1)
+    log = opened(tmp_path, 1 << 20)
+    assert len(list(log.read_from(0))) == 8
+    assert not log.is_whole_from(0)
+    assert not log.is_whole_from(damaged[0])
+    assert not log.is_whole_from(damaged[1] - 1)
+    assert log.is_whole_from(damaged[1])
+    assert log.is_whole_from(log.position)
+    log.close()
+
+
+def test_a_log_that_was_trimmed_is_whole_from_its_first_byte(tmp_path: Path) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 40)])
+    assert len(paths) > 2
+    paths[0].unlink()
+    log = opened(tmp_path)
+    begins = int(paths[1].stem)
+    assert log.is_whole_from(begins)
+    assert not log.is_whole_from(begins - 1)
+    log.close()

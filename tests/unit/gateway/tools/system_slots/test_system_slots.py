@@ -301,6 +301,13 @@ def test_a_damaged_field_is_named(name: str) -> None:
         trial.decode(data.replace(f'"{name}": '.encode(), f'"{name}": [], "x{name}": '.encode()))
 
 
+@pytest.mark.parametrize("within_s", ["Infinity", "-Infinity", "NaN"])
+def test_a_time_that_never_comes_is_refused(within_s: str) -> None:
+    data = trial.encode(SystemTrial(Slot.B, "2", 1, 60.5, True))
+    with pytest.raises(SystemSlotError, match="within_s"):
+        trial.decode(data.replace(b"60.5", within_s.encode()))
+
+
 class Board:
     """A Pi that notes what it is told."""
 

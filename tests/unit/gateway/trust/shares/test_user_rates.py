@@ -45,3 +45,13 @@ def test_users_that_are_remembered_are_bounded() -> None:
     for number in range(MOST_USERS, 3 * MOST_USERS):
         rates.wait_s(number, 1, 0.0)
     assert held_objects(rates) < 1.5 * held
+
+
+def test_who_has_sent_nothing_for_longest_is_forgotten_first() -> None:
+    rates = UserRates(RATE)
+    for number in range(MOST_USERS):
+        rates.wait_s(number, 2 * RATE, 0.0)
+    rates.wait_s(0, 1, 0.0)
+    rates.wait_s("one more", 1, 0.0)
+    assert rates.wait_s(0, RATE, 0.0) > 1.0, "it sent last but one"
+    assert rates.wait_s(1, RATE, 0.0) == 0.0

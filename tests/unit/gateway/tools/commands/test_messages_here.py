@@ -1,0 +1,81 @@
+"""Goal: `hedgerow sub` and `pub` do what their options say, in the process of a test."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from mqtt_peer import Bench
+
+from gateway.tools import cli
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[Bench]:
+    made = Bench(anonymous=True)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+async def hedgerow(broker: Bench, *arguments: str) -> int:
+    where = ("--host", "127.0.0.1", "--port", str(broker.broker.port))
+    return await asyncio.to_thread(cli.main, [*arguments, *where])
+
+
+async def retained(broker: Bench, *topics: str) -> None:
+    writer = await broker.connect("writer")
+    for topic in topics:
+        assert await writer.publish(topic, b"21.5", retain=True) == 0
+
+
+async def test_a_person_gets_a_line_and_a_script_an_object_for_each_message(
+    broker: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await retained(broker, "a/b")
+    assert await hedgerow(broker, "sub", "-t", "a/#", "-C", "1") == 0
+    assert capsys.readouterr().out.endswith("a/b  21.5\n")
+    assert await hedgerow(broker, "sub", "-t", "a/#", "-C", "1", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["topic"], told["json"], told["retain"]) == ("a/b", 21.5, True)
+
+
+async def test_as_many_messages_are_shown_as_were_asked_for(
+    broker: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await retained(broker, "a/1", "a/2", "a/3")
+    assert await hedgerow(broker, "sub", "-t", "a/#", "-C", "2") == 0
+    assert capsys.readouterr().out.count("\n") == 2
+
+
+async def test_what_is_retained_is_left_out_where_one_asks_for_that(
+    broker: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await retained(broker, "a/old")
+    shown = asyncio.create_task(hedgerow(broker, "sub", "-t", "a/#", "-C", "1", "--no-retained"))
+    writer = await broker.connect("other")
+    while not shown.done():
+        await writer.publish("a/new", b"22")
+        await asyncio.sleep(0.01)
+    assert await shown == 0
+    assert "a/new" in (out := capsys.readouterr().out)
+    assert "a/old" not in out
+
+
+async def test_a_text_a_file_and_an_empty_payload_are_published_as_they_are(
+    broker: Bench, tmp_path: Path
+) -> None:
+    file = tmp_path / "payload"
+    file.write_bytes(b"\x00\n")
+    for what in (("-m", "text"), ("-f", str(file)), ("-n",)):
+        assert await hedgerow(broker, "pub", "-t", "a", *what, "-q", "1") == 0
+    assert [(entry.payload, entry.qos) for entry in broker.entries] == [
+        (b"text", 1),
+        (b"\x00\n", 1),
+        (b"", 1),
+    ]
