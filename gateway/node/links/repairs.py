@@ -232,7 +232,8 @@ class Repairs:
         try:
             while (request := answering.request) is not None:
                 if await self._is_answered(link, answering, request):
-                    # As a batch, for it must not go before those that it follows.
+                    # As a batch, for it must not go before those that it follows. One that gives
+                    # way gets one too, for who asked counts them.
                     link.send_batch(DONE, b"")
                 if answering.request is request:
                     answering.request = None
@@ -242,17 +243,17 @@ class Repairs:
             answering.request = None
 
     async def _is_answered(self, link: Link, answering: _Answering, request: Request) -> bool:
-        """Send what is asked for; return whether that was all, and no later request has come."""
+        """Send what is asked for, until a later request comes; False if the log can't be read."""
         try:
             for stream, numbers in request.wanted.items():
                 batches = self._answer(stream, numbers)
                 while await self._sent(link, answering.turn, batches):
                     if answering.request is not request:
-                        return False
+                        return True
         except LogError as error:
             _log.error("repair for %s: %s", link.peer_id, error)
             return False
-        return answering.request is request
+        return True
 
 
 def _up_to(limit_bytes: int, batches: Iterator[bytes]) -> list[bytes]:
