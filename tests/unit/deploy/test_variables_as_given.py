@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import subprocess
@@ -149,6 +151,10 @@ CARD = {
     "sd_card_mounts": [{"source": "UUID=1", "path": "/srv"}],
     "sd_card_journal_max": "32M",
 }
+CLOUD = {
+    "cloud_tree_key": "ab" * 16,
+    "cloud_neighbours": ["gw-a:8884"],
+}
 HASH = "$argon2id$v=19$m=8,t=1,p=1$c2FsdA$aGFzaA"
 AS_GIVEN: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("base", BASE, {"base_users": [{"name": "ann", "keys": [KEY]}]}, True),
@@ -165,6 +171,18 @@ AS_GIVEN: list[tuple[str, dict[str, Any], dict[str, Any], bool]] = [
     ("sd_card", CARD, {"sd_card_mounts": [{"source": "a", "path": "/a", "type": None}]}, False),
     ("sensors", {"sensors_config_lines": []}, {"sensors_buses": ["i2c"]}, True),
     ("sensors", {"sensors_config_lines": []}, {"sensors_buses": "i2c"}, False),
+    ("cloud", CLOUD, {}, True),
+    ("cloud", CLOUD, {"cloud_backup_dir": "/mnt/back-up_1/ä"}, True),
+    ("cloud", CLOUD, {"cloud_backup_dir": "/mnt/o'neil"}, False),
+    ("cloud", CLOUD, {"cloud_backup_dir": "/mnt/$HOME"}, False),
+    ("cloud", CLOUD, {"cloud_tables": "/srv/a;b"}, False),
+    ("cloud", CLOUD, {"cloud_tables": "s3://bucket/a%20b"}, True),
+    ("cloud", CLOUD, {"cloud_dashboard_arguments": "--geo x"}, False),
+    ("cloud", CLOUD, {"cloud_dashboard_passwords": {True: HASH}}, False),
+    ("gateway: addresses", {}, {"gateway_devices": ["/dev/i2c-1"]}, True),
+    ("gateway: addresses", {}, {"gateway_device_groups": "gpio"}, False),
+    ("gateway: addresses", {}, {"gateway_state_dir": "/srv/100%"}, False),
+    ("gateway: addresses", {}, {"gateway_devices": ["/dev/a%b"]}, False),
     ("gateway: users", {}, {"gateway_passwords": {"ann": HASH, 1001: HASH}}, True),
     ("gateway: users", {}, {"gateway_passwords": {True: HASH}}, False),
     ("gateway: DTLS", {}, {"gateway_psks": {"ann": "ab" * 16}}, True),
@@ -182,8 +200,9 @@ def assertions(role: str) -> tuple[list[str], dict[str, Any]]:
         if "ansible.builtin.assert" in one and about in one["name"]
     )
     own: dict[str, Any] = {}
-    for path in sorted((ANSIBLE / "roles" / name).glob("vars/**/*.yml")):
-        own |= yaml.safe_load(path.read_text())
+    for kind in ("defaults", "vars"):
+        for path in sorted((ANSIBLE / "roles" / name).glob(f"{kind}/**/*.yml")):
+            own |= yaml.safe_load(path.read_text()) or {}
     that = task["ansible.builtin.assert"]["that"]
     return that if isinstance(that, list) else [that], own | task.get("vars", {})
 
@@ -251,3 +270,33 @@ def test_a_user_of_whom_the_text_no_says_that_he_may_not_do_everything_may_not(
     }
     done = played([task], tmp_path)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+
+
+@pytest.mark.slow
+def test_arguments_of_the_clouds_services_come_whole_through_systemd(tmp_path: Path) -> None:
+    _, own = assertions("cloud")
+    given = [
+        "--a",
+        "Bad Homburg",
+        "100%",
+        "$HOME",
+        "${HOME}",
+        'say "hi"',
+        "back\\slash",
+        "ü\U0001f321",
+    ]
+    unit = (ANSIBLE / "roles/cloud/templates/hedgerow.service.j2").read_text()
+    line = next(one for one in unit.splitlines() if one.startswith("ExecStart="))
+    variables = CLOUD | {"cloud_ingest_arguments": given, "item": "ingest"}
+    task = {
+        "ansible.builtin.debug": {"msg": "{{ _line | b64encode }}"},
+        "vars": own | variables | {"_line": line},
+    }
+    done = played([task], tmp_path)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    found = re.search(r'"msg": "([^"]+)"', done.stdout)
+    assert found is not None
+    written = base64.b64decode(found[1]).decode()
+    # As systemd reads it: quoted words with escapes of C, whose `%%` and `$$` stand for one each.
+    words = [json.loads(word) for word in re.findall(r'"(?:[^"\\]|\\.)*"', written)]
+    assert words[-len(given) :] == [one.replace("%", "%%").replace("$", "$$") for one in given]
