@@ -149,7 +149,9 @@ class QuarantineAgain:
         days: set[date] = set()
         for row in self._messages(("origin", *_TIMES)):
             origins.add(row["origin"])
-            days.add(date.fromisoformat(day_of(*_times_us(row))))
+            origin_us, collected_us = _times_us(row)
+            for us in (origin_us, None):  # of too many days: see `PartitionColumns`
+                days.add(date.fromisoformat(day_of(us, collected_us)))
         wanted = ds.field("day").isin(list(days)) & ds.field("origin").isin(list(origins))
         found: Numbered = {}
         if days:

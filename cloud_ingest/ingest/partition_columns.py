@@ -1,8 +1,13 @@
-"""The columns of telemetry by the partition that their rows belong to."""
+"""The columns of telemetry by the partition that their rows belong to.
+
+A day is a file, whatever few bytes it has, so who may say when his messages were made could have a
+task write thousands of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -12,6 +17,9 @@ from cloud_ingest.mapping.reading import Mappings
 from cloud_ingest.mapping.rules import MappingRule
 from cloud_ingest.member_place import UNKNOWN_PLACE, is_column
 from cloud_ingest.tables.schemas import day_of
+
+MAX_DAYS: Final = 64
+"""Of one gateway in one task; what is of more of them stands in the day when it was collected."""
 
 
 class PartitionColumns:
@@ -34,6 +42,8 @@ class PartitionColumns:
         self._places = {name: told for name, told in places.items() if all(map(is_column, told))}
         self._mappings = Mappings(rules, births) if rules else None
         self._columns: dict[tuple[str, str], TelemetryColumns] = {}
+        self._days: dict[str, set[str]] = {}
+        """Of each gateway, also of rows that were taken."""
 
     def begin(
         self, origin: str, epoch: int, *, logged: bool, origin_us: int | None, collected_us: int
@@ -49,7 +59,7 @@ class PartitionColumns:
 
         """
         domain, group = self._places.get(origin, (UNKNOWN_PLACE, UNKNOWN_PLACE))
-        key = day_of(origin_us, collected_us), domain
+        key = self._day(origin, origin_us, collected_us), domain
         columns = self._columns.get(key)
         if columns is None:
             columns = self._columns[key] = TelemetryColumns(self._mappings)
@@ -62,6 +72,15 @@ class PartitionColumns:
             group=group,
         )
         return columns
+
+    def _day(self, origin: str, origin_us: int | None, collected_us: int) -> str:
+        day = day_of(origin_us, collected_us)
+        days = self._days.setdefault(origin, set())
+        if day not in days:
+            if len(days) >= MAX_DAYS:
+                return day_of(None, collected_us)
+            days.add(day)
+        return day
 
     def taken(self) -> Iterator[tuple[dict[str, str], pa.Table]]:
         """Each partition that has rows, and these; none of them is held any more."""

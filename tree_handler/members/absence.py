@@ -9,6 +9,9 @@ order, a record counts exactly if it is newer than the last absence that is know
 
 The two sides of a partition each have a root, which declares the other side absent; when it heals
 all of them contradict.
+
+Any gateway can say it of any other, a stolen one too. So a notice of records that nobody can have
+told is not believed: a gateway could never tell a later one.
 """
 
 from __future__ import annotations
@@ -19,12 +22,16 @@ from collections.abc import Collection, Iterable
 import msgpack
 
 from light_dataclasses import dataclass
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
-from tree_handler.members.member import MemberRecord
+from tree_handler.members.member import MAX_VERSION, MemberRecord
 from tree_handler.members.place import check_name
 from tree_handler.unpacking import MessageSize, unpack
 
 MAX_NOTICE_BYTES = 256
+MAX_BELIEVED = 1 << 62
+"""Up to this version a notice is believed of records that are not here: its gateway, if it is
+there, tells a later one, and behind this is room for as many."""
 SIZE = MessageSize(MAX_NOTICE_BYTES, 8, 8)
 
 
@@ -48,8 +55,11 @@ class AbsenceNotice:
 
     def __post_init__(self) -> None:
         check_name("absent gateway", self.id)
-        for what, value in (("epoch", self.epoch), ("version", self.version)):
-            if type(value) is not int or not 0 <= value < 1 << 63:
+        for what, value, most in (
+            ("epoch", self.epoch, MAX_BOOT_EPOCH),
+            ("version", self.version, MAX_VERSION),
+        ):
+            if type(value) is not int or not 0 <= value <= most:
                 raise ProtocolError(f"absent gateway's {what}", value)
 
     @property

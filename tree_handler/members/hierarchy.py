@@ -26,7 +26,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import field
 
 from light_dataclasses import dataclass
-from tree_handler.members.absence import AbsenceNotice
+from tree_handler.members.absence import MAX_BELIEVED, AbsenceNotice
 from tree_handler.members.member import MemberRecord
 from tree_handler.members.place import NONE, check_name
 
@@ -179,8 +179,15 @@ class Membership:
 
     @property
     def forgotten(self) -> frozenset[str]:
-        """Ids of those that somebody has said will not come back, and that have not."""
-        return frozenset(self._forgotten.keys() - self._records.keys())
+        """Ids of those that somebody has said will not come back, and that have not.
+
+        It was said of one absence: of one that was there then, and went later, it says nothing.
+        """
+        return frozenset(
+            one
+            for one, mark in self._forgotten.items()
+            if one not in self._records and self._absent.get(one, mark) == mark
+        )
 
     def listen(self, changed: Callable[[], None]) -> None:
         """Call this after each change of what `hierarchy` follows from."""
@@ -203,9 +210,8 @@ class Membership:
         if self._suspects is None or notice.id in self._suspects or notice.id not in self._records:
             return self.is_absent(notice)
         claimed = self._claimed.get(notice.id)
-        if notice.mark > self._absent.get(notice.id, _NEVER) and (
-            claimed is None or notice.mark > claimed.mark
-        ):
+        is_news = claimed is None or notice.mark > claimed.mark
+        if is_news and notice.mark > self._absent.get(notice.id, _NEVER) and self.may_be_so(notice):
             self._claimed[notice.id] = notice
         return False
 
@@ -252,7 +258,7 @@ class Membership:
 
     def is_absent(self, notice: AbsenceNotice) -> bool:
         """Drop the records that a notice makes void; tell whether that is news."""
-        if notice.mark <= self._absent.get(notice.id, _NEVER):
+        if notice.mark <= self._absent.get(notice.id, _NEVER) or not self.may_be_so(notice):
             return False
         if notice.id not in self._absent and len(self._absent) >= MAX_MEMBERS:
             self._forget_absence()
@@ -263,6 +269,12 @@ class Membership:
             del self._records[notice.id]
             self._changed()
         return True
+
+    def may_be_so(self, notice: AbsenceNotice) -> bool:
+        """Return whether there may be the record that a notice tells of."""
+        known = self._records.get(notice.id)
+        is_here = known is not None and notice.mark <= (known.epoch, known.version)
+        return is_here or notice.version <= MAX_BELIEVED
 
     def absence(self, gateway_id: str) -> AbsenceNotice | None:
         """Return the last absence that is known of a gateway without a record."""
@@ -275,7 +287,9 @@ class Membership:
         """Note that a gateway will not come back, once its records are void; one that does, has."""
         known = self._records.get(notice.id)
         is_back = known is not None and (known.epoch, known.version) > notice.mark
-        if is_back or notice.mark <= self._forgotten.get(notice.id, _NEVER):
+        said = self._forgotten.get(notice.id, _NEVER)
+        is_of_last_absence = notice.mark == self._absent.get(notice.id)
+        if is_back or notice.mark == said or (notice.mark < said and not is_of_last_absence):
             return
         if len(self._forgotten) >= MAX_MEMBERS:
             del self._forgotten[next(iter(self._forgotten))]

@@ -20,6 +20,7 @@ from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 MAX_RECORD_BYTES = 2_048
 SIZE = MessageSize(MAX_RECORD_BYTES, 2 * LATER_ELEMENTS, LATER_ELEMENTS)
 MAX_OFFERS_BYTES = 512
+MAX_VERSION = (1 << 63) - 1
 _LATER = frozenset({"offers", "link_port"})
 """Fields that records of earlier versions do not have."""
 
@@ -68,7 +69,7 @@ class MemberRecord:
         check_name("member id", self.id)
         Place(self.domain, self.group)
         _check_number("member epoch", self.epoch, 1, MAX_BOOT_EPOCH)
-        _check_number("member version", self.version, 0, (1 << 63) - 1)
+        _check_number("member version", self.version, 0, MAX_VERSION)
         _check_number("member mqtt_port", self.mqtt_port, 0, 65_535)
         _check_number("member coap_port", self.coap_port, 0, 65_535)
         _check_number("member coaps_port", self.coaps_port, 0, 65_535)

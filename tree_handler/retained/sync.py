@@ -8,8 +8,8 @@ last: so neighbours compare what they have, and each fetches what it lacks.
     ASK     versions of the topics in differing buckets, from a place on, as many as fit
     ANSWER  what is newer or unlisted up to a place; the next ASK begins behind it
 
-Each side asks for itself, one neighbour at a time and one ASK at a time. Where roots are equal that
-is all that is said, and a still network says nothing.
+Each side asks for itself, one neighbour at a time, each in its turn, and one ASK at a time. Where
+roots are equal that is all that is said, and a still network says nothing.
 
 What is fetched meets what the log brings. Nothing may reach a client twice, nor an old message
 of an origin behind a newer one, so what is done with a newer version depends on the log:
@@ -43,6 +43,7 @@ from tree_handler.retained.left_to_log import LeftToLog
 from tree_handler.retained.message import Retained
 from tree_handler.retained.proof import OWN, RetainedProofs
 from tree_handler.retained.sync_state import (
+    TURN_S,
     UNKNOWN_AGAIN_MAX_S,
     Log,
     RefusedRetained,
@@ -239,7 +240,9 @@ class RetainedSync:
         if not buckets:
             return []
         state.asks_for_proofs(now)
-        self._session = SyncSession(link, buckets, now, seeks_proofs=True)
+        self._session = SyncSession(
+            link, buckets, now, seeks_proofs=True, turn_ends_at=now + TURN_S
+        )
         return [self._ask(self._session, state.goes_on_from, now)]
 
     def _waits_for_log(self, now: float) -> bool:
@@ -276,7 +279,7 @@ class RetainedSync:
         buckets = differing(digest, self._versions.digest())
         if not buckets:
             return []
-        self._session = SyncSession(link, buckets, now)
+        self._session = SyncSession(link, buckets, now, turn_ends_at=now + TURN_S)
         return [self._ask(self._session, state.goes_on_from, now)]
 
     def _ask(self, session: SyncSession, after: PlaceInSync, now: float) -> SendRetained:
@@ -317,11 +320,20 @@ class RetainedSync:
                 return []  # it is compared with again
             self._session = session
         if upto < END and not session.is_fruitless:
-            return [self._ask(session, upto, now)]
+            if not self._is_turn_over(session, now):
+                return [self._ask(session, upto, now)]
+            session.after, session.gives_way = upto, True
         self._session = None
         state.has_ended(session, now)
         self._look_at = min(self._look_at, now + POLL_S)
         return []
+
+    def _is_turn_over(self, session: SyncSession, now: float) -> bool:
+        """Return whether another neighbour waits, and this one was asked for long enough."""
+        return now >= session.turn_ends_at and any(
+            link != session.link and state.waits and state.may_be_asked(now)
+            for link, state in self._links.items()
+        )
 
     def _take(self, session: SyncSession, retained: Retained, now: float) -> None:
         if not self._versions.is_news(retained.topic, retained.version):

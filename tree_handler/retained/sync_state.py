@@ -33,6 +33,11 @@ MAX_LATE: Final = 8
 MAX_FRUITLESS: Final = 1_000
 """Answers in a row that bring nothing, and after which there is to be more: an honest neighbour
 looks at `sync.ANSWER_TOPICS` topics for each. With more it is left alone for a while."""
+TURN_S: Final = 60.0
+"""A neighbour is asked for so long at most while another one waits to be asked: whoever has more,
+or says so, goes on behind the others."""
+PAUSE_S: Final = 5.0
+"""So long it is left alone then, in which the others are asked."""
 REFUSED_AGAIN_S: Final = 60.0
 """The least time before a version that a limit kept out is asked for again: a disk may be full."""
 
@@ -87,6 +92,8 @@ class SyncSession:
         refused: a limit kept something out; only known topics are asked for from then on.
         forbidden: somebody may not have something retained here; all else is wanted.
         seeks_proofs: it is for topics without a proof, and not for all in which digests differ.
+        turn_ends_at: from then on it makes room for other neighbours.
+        gives_way: it does, and goes on later.
 
     """
 
@@ -100,6 +107,8 @@ class SyncSession:
     fruitless: int = 0
     """Answers in a row that brought nothing."""
     was_of_use: bool = False
+    turn_ends_at: float = inf
+    gives_way: bool = False
 
     def has_brought(self, *, anything: bool) -> None:
         """An answer came."""
@@ -203,14 +212,22 @@ class SyncLink:
             return False
         return not self.late or (now >= self.late_until and len(self.late) < MAX_LATE)
 
+    @property
+    def waits(self) -> bool:
+        """Return whether it has, or may have, what is lacking here."""
+        return self.differs or self.digest is not None
+
     def has_ended(self, session: SyncSession, now: float) -> None:
-        """All was fetched that it had, or it goes on without bringing anything; what could not be
-        taken is asked for again later."""
+        """All was fetched that it had, or it goes on without bringing anything, or gives way; what
+        could not be taken is asked for again later."""
         if session.was_of_use:
             self.left_s = REFUSED_AGAIN_S
         if session.is_fruitless:
             self.left_until, self.differs = now + self.left_s, True
             self.left_s = min(2 * self.left_s, LATE_AGAIN_MAX_S)
+            self.goes_on_from = session.after
+        elif session.gives_way:
+            self.left_until, self.differs = now + PAUSE_S, True
             self.goes_on_from = session.after
         elif self.goes_on_from > START:  # what stands before has not been compared this time
             self.goes_on_from, self.differs = START, True

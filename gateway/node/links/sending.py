@@ -22,6 +22,8 @@ ROOM_BYTES: Final = LOGGED_LIMIT_BYTES // 4
 """A full queue takes batches again when no more than this waits."""
 CONTROL_LIMIT_BYTES: Final = 32 << 20
 """More control messages wait only for a neighbour that does not read."""
+BATCH_LIMIT_BYTES: Final = 32 << 20
+"""Likewise more batches of the log: whoever sends many waits for room between them."""
 
 
 class _Batch:

@@ -241,7 +241,8 @@ class Members:
                 self.note(header.origin, "member taken out", notice.id)
             return
         own = told.record
-        if (own.epoch, own.version) <= notice.mark:  # it was only cut off
+        is_void = (own.epoch, own.version) <= notice.mark
+        if is_void and self.known.may_be_so(notice):  # it was only cut off
             _log.info("%s has missed this gateway, which tells its record anew", header.origin)
             version = notice.version if notice.epoch == own.epoch else own.version
             told.record = dataclasses.replace(own, version=version)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
-from tree_handler.members.absence import Absence, AbsenceNotice
+from tree_handler.members.absence import MAX_BELIEVED, Absence, AbsenceNotice
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
 
@@ -137,3 +137,36 @@ def test_any_bytes_are_a_notice_or_a_protocol_error(data: bytes) -> None:
 def test_what_is_no_notice_is_named(row: object) -> None:
     with pytest.raises(ProtocolError, match="absen"):
         AbsenceNotice.decode(msgpack.packb(row))
+
+
+LAST = (1 << 63) - 1
+
+
+def test_a_notice_behind_which_no_record_could_come_is_not_believed() -> None:
+    members = Membership()
+    members.suspect(frozenset())
+    liar = AbsenceNotice("gw-b", 2, LAST)
+    assert not members.is_said_absent(liar)
+    assert members.update(record("gw-b", 2, 1))
+    members.is_said_absent(liar)
+    members.suspect(frozenset({"gw-b"}))
+    assert members.get("gw-b") == record("gw-b", 2, 1)
+    assert members.is_said_absent(AbsenceNotice("gw-b", 2, MAX_BELIEVED))
+    assert members.update(record("gw-b", 2, MAX_BELIEVED + 1))
+    assert members.is_said_absent(AbsenceNotice("gw-b", 2, MAX_BELIEVED + 1))
+
+
+def test_who_is_said_to_be_gone_for_good_while_he_is_there_is_lost_when_he_is() -> None:
+    members = Membership()
+    members.suspect(frozenset())
+    members.update(record("gw-b", 2, 1))
+    members.is_forgotten(AbsenceNotice("gw-b", 2, MAX_BELIEVED))
+    members.is_absent(AbsenceNotice("gw-b", 2, 1))
+    assert members.forgotten == frozenset()
+    members.is_forgotten(AbsenceNotice("gw-b", 2, 1))
+    assert members.forgotten == frozenset({"gw-b"})
+
+
+def test_a_notice_of_a_life_that_no_batch_could_have_is_none() -> None:
+    with pytest.raises(ProtocolError):
+        AbsenceNotice("gw-b", 1 << 32, 0)

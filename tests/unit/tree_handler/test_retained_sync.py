@@ -765,6 +765,54 @@ def test_who_answers_without_an_end_and_brings_nothing_is_asked_ever_more_seldom
     assert MAX_FRUITLESS < asked < 10 * MAX_FRUITLESS
 
 
+@pytest.mark.parametrize("brings", [True, False])
+def test_who_answers_without_an_end_keeps_no_other_neighbour_from_being_asked(brings: bool) -> None:
+    """Link 1 answers a second before its time is over, with one more message or with none; link 2
+    is honest and has what is wanted."""
+    store, other = Store(), Store()
+    store.put("door", RetainedVersion(1, 0, "a", 1), b"shut")
+    other.put("lamp", RetainedVersion(1, 0, "a", 1), b"on")
+    side, honest, now = RetainedSync(store, Log()), RetainedSync(other, Log()), 0.0
+    side.link_up(1, now)
+    said: deque[SendRetained] = deque()
+    due: deque[tuple[float, bytes]] = deque()
+    asked = 0
+
+    def from_liar(payload: bytes) -> None:
+        nonlocal asked
+        kind, *fields = msgpack.unpackb(payload, use_list=False)
+        if kind == SyncKind.DIGEST and fields[1]:
+            told = msgpack.packb((int(SyncKind.DIGEST), bytes(BUCKETS * HASH_BYTES), False))
+            due.append((now, told))
+        elif kind == SyncKind.ASK:
+            asked += 1
+            one = Retained(f"{asked}", RetainedVersion(1, 0, "x", 1), 1, 1, b"x", {}, None, None)
+            rows = (one.row(),) if brings else ()
+            answer = msgpack.packb((int(SyncKind.ANSWER), (0, f"{asked:08}"), rows))
+            due.append((now + ASK_TIMEOUT_S - 1, answer))
+
+    said += side.receive(1, msgpack.packb((int(SyncKind.ROOT), bytes(HASH_BYTES))), now)
+    while now < 1_000.0 and "lamp" not in store.contents:
+        now += 0.25
+        if now == 10.0:
+            side.link_up(2, now)
+            honest.link_up(2, now)
+        said += side.handle_timer(now)
+        while due and due[0][0] <= now:
+            said += side.receive(1, due.popleft()[1], now)
+        for told in honest.handle_timer(now):
+            said += side.receive(2, told.payload, now)
+        while said:
+            send = said.popleft()
+            if send.link == 1:
+                from_liar(send.payload)
+            else:
+                for told in honest.receive(2, send.payload, now):
+                    said += side.receive(2, told.payload, now)
+    assert "lamp" in store.contents
+    assert asked > 1
+
+
 def test_what_stands_behind_very_much_that_brings_nothing_is_fetched_after_a_while() -> None:
     """A neighbour has much that is not believed here, as of origins that nobody knows, and one
     message behind all that."""

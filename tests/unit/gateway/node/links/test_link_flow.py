@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 from tree_host import Host, Start, started, until
 
+from gateway.node.links.sending import BATCH_LIMIT_BYTES
 from tree_handler.batch import Entry
+from tree_handler.intervals import Intervals
+from tree_handler.replication.repair import Request, Seek
 
 LINE_BYTES_PER_S = 1_000_000
 CHUNK_BYTES = 16_384
@@ -212,3 +215,48 @@ async def test_a_message_that_takes_longer_than_the_silence_of_the_dead_passes_o
         assert list(a.node.links) == links
         assert a.node.tree.counters["silent"] == b.node.tree.counters["silent"] == 0
         await line.stop()
+
+
+REQUEST, SEEK = b"$hedgerow/request", b"$hedgerow/seek"
+ASKED_TIMES = 48
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topic", [REQUEST, SEEK])
+async def test_who_asks_for_everything_again_and_again_is_sent_it_a_little_at_a_time(
+    pair: tuple[Host, Host], topic: bytes
+) -> None:
+    a, b = pair
+    (to_b,), (to_a,) = a.node.links.values(), b.node.links.values()
+    count = 300
+    for number in range(count):
+        a.node.publish(message(number))
+    await until(lambda: len(b.got) == count)
+    everything = {("a", 1): Intervals([(1, count)])}
+    for number in range(ASKED_TIMES):
+        asked = (
+            Request(everything) if topic == REQUEST else Seek(("b", 1, 900 + number), everything)
+        )
+        to_a.send_control(topic, asked.encode())
+    most = 0
+    for _ in range(300):
+        most = max(most, to_b.queued_bytes)
+        await asyncio.sleep(0.01)
+    assert most < 4 << 20
+    a.node.publish(message(count))
+    await until(lambda: len(b.got) == count + 1)
+    assert list(a.node.links.values()) == [to_b]
+
+
+@pytest.mark.slow
+async def test_a_link_over_which_far_too_many_batches_wait_ends(pair: tuple[Host, Host]) -> None:
+    a, _ = pair
+    (link,) = a.node.links.values()
+    frame = bytes(1 << 20)
+    most = 0
+    for _ in range(1 + 2 * BATCH_LIMIT_BYTES // len(frame)):
+        link.send_batch(b"$hedgerow/sought", frame)
+        most = max(most, link.queued_bytes)
+    assert most < BATCH_LIMIT_BYTES + 4 * len(frame)
+    await until(lambda: link not in a.node.links.values())
+    assert link.queued_bytes == 0

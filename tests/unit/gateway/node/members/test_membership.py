@@ -21,8 +21,8 @@ from gateway.node.links.settings import NodeReceiver, NodeSettings
 from gateway.node.members.membership import ABSENT_TOPIC, FILE_NAME, NOTED_AT_ONCE, TOPIC, Members
 from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, Entry
-from tree_handler.members.absence import AbsenceNotice
-from tree_handler.members.member import MemberRecord
+from tree_handler.members.absence import MAX_BELIEVED, AbsenceNotice
+from tree_handler.members.member import MAX_VERSION, MemberRecord
 from tree_handler.routing.locator import Behind
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
@@ -154,6 +154,24 @@ async def test_a_damaged_file_of_members_costs_no_more_than_itself(
         again.recall(log)
         assert [one.id for one in again.known] == ["gw"]
         assert FILE_NAME in caplog.text
+
+
+@pytest.mark.parametrize("version", [MAX_BELIEVED, MAX_VERSION])
+async def test_a_gateway_of_which_another_one_says_what_cannot_be_goes_on_telling_its_record(
+    tmp_path: Path, version: int
+) -> None:
+    async with running(tmp_path) as (node, log):
+        members = Members(tmp_path)
+        members.recall(log)
+        members.publish(node, record("gw"))
+        header = batch.passed((CONTROL_PREFIX + "gw-x", 20), 1, 1)[1]
+        liar = AbsenceNotice("gw", record("gw").epoch, version)
+        for _ in range(3):
+            members.receive(Entry(ABSENT_TOPIC + "gw", liar.encode(), qos=1), header)
+            members.change(draining=True)
+            (own,) = members.known
+            assert own.draining
+            assert own.version <= MAX_BELIEVED + 8
 
 
 def test_who_comes_and_goes_stands_in_the_audit_trail_and_does_not_fill_it(tmp_path: Path) -> None:
