@@ -328,12 +328,24 @@ async def test_a_terminal_that_takes_nothing_is_not_waited_for(gateway: GatewayA
         assert await shown.ended() == 0
 
 
-async def test_a_terminal_of_an_unknown_kind_is_told_in_a_line(
-    gateway: GatewayAtWork,
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("no-such-terminal", "is not known to this machine"), ("dumb", "moves no cursor")],
+)
+async def test_a_terminal_that_can_not_be_drawn_on_is_told_in_a_line(
+    gateway: GatewayAtWork, kind: str, told: str
 ) -> None:
-    async with terminal(*gateway.command("top"), kind="no-such-terminal") as shown:
-        await shown.shows("TERM='no-such-terminal' is not known")
+    async with terminal(*gateway.command("top"), kind=kind) as shown:
+        await shown.shows(told)
         assert await shown.ended() == 1
+
+
+async def test_a_locale_that_this_machine_lacks_is_done_without(gateway: GatewayAtWork) -> None:
+    lacking = ("env", "LANG=xx_XX.ISO-8859-1", *gateway.command("top"))
+    async with terminal(*lacking) as shown:
+        await shown.shows("valve")
+        shown.press("q")
+        assert await shown.ended() == 0
 
 
 async def test_a_gateway_that_is_not_there_is_told_in_a_line(gateway: GatewayAtWork) -> None:

@@ -125,14 +125,17 @@ def opened() -> Iterator[Terminal]:
     """Have the terminal of standard output, and give it back as it was.
 
     Raises:
-        TerminalError: its type is not known.
+        TerminalError: its type is not known, or it writes line by line.
 
     """
-    locale.setlocale(locale.LC_ALL, "")
+    _take_locale()
+    kind = os.environ.get("TERM", "")
     try:
+        curses.setupterm(fd=_descriptor())
+        if curses.tigetstr("cup") is None:  # terminfo(5): move the cursor
+            raise TerminalError(f"TERM={kind!r} is a terminal that moves no cursor")
         screen = curses.initscr()
     except curses.error as error:
-        kind = os.environ.get("TERM", "")
         raise TerminalError(f"TERM={kind!r} is not known to this machine: {error}") from error
     try:
         curses.noecho()
@@ -154,6 +157,17 @@ def opened() -> Iterator[Terminal]:
         curses.nocbreak()
         curses.echo()
         curses.endwin()
+
+
+def _take_locale() -> None:
+    """Take the characters of the user's locale; where this machine lacks it, those of UTF-8.
+
+    Whoever comes by SSH brings the name of one that is installed at home.
+    """
+    for name in ("", "C.UTF-8"):
+        with contextlib.suppress(locale.Error):
+            locale.setlocale(locale.LC_CTYPE, name)
+            return
 
 
 def _descriptor() -> int:
