@@ -51,6 +51,7 @@ from gateway.tools.commands.gateway_arguments import (
     add_own_gateway,
     config_file,
 )
+from gateway.tools.commands.output import WAITING
 from gateway.tools.commands.parser import Parser, VersionAction
 
 
@@ -275,7 +276,7 @@ def _add_check(commands: _Commands) -> None:
     )
     add_config(check)
     check.add_argument("--json", action="store_true", help="for scripts")
-    check.set_defaults(command=_check)
+    check.set_defaults(command=_check, goes_on="making its sensors")
 
 
 def _add_status(commands: _Commands) -> None:
@@ -287,7 +288,7 @@ def _add_status(commands: _Commands) -> None:
     add_gateway(status)
     add_at(status)
     clients.add_watch(status)
-    status.set_defaults(command=_asks("status"))
+    status.set_defaults(command=_asks("status"), goes_on=WAITING)
 
 
 def _add_tree(commands: _Commands) -> None:
@@ -299,7 +300,7 @@ def _add_tree(commands: _Commands) -> None:
     )
     add_gateway(tree)
     clients.add_watch(tree)
-    tree.set_defaults(command=_asks("tree"))
+    tree.set_defaults(command=_asks("tree"), goes_on=WAITING)
 
 
 def _add_hierarchy(commands: _Commands) -> None:
@@ -313,7 +314,7 @@ def _add_hierarchy(commands: _Commands) -> None:
     add_gateway(hierarchy)
     add_at(hierarchy)
     clients.add_watch(hierarchy)
-    hierarchy.set_defaults(command=_asks("hierarchy"))
+    hierarchy.set_defaults(command=_asks("hierarchy"), goes_on=WAITING)
 
 
 def _add_drain(commands: _Commands) -> None:
@@ -325,7 +326,7 @@ def _add_drain(commands: _Commands) -> None:
     )
     add_gateway(drain, timeout_s=60.0)
     add_at(drain)
-    drain.set_defaults(command=_asks("drain"))
+    drain.set_defaults(command=_asks("drain"), goes_on="waiting for others to have all it holds")
 
 
 def _add_passwd(commands: _Commands) -> None:

@@ -95,8 +95,9 @@ class GatewayAtWork:
 class ShownTerminal:
     """A terminal of some size, with a command in it."""
 
-    def __init__(self, keyboard: int, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, keyboard: int, theirs: int, process: asyncio.subprocess.Process) -> None:
         self._fd = keyboard
+        self._theirs = theirs
         self.process = process
         self.seen = ""
         os.set_blocking(keyboard, False)
@@ -120,6 +121,22 @@ class ShownTerminal:
         except TimeoutError:
             raise AssertionError(f"{text!r} is not in {self.seen[-3000:]!r}") from None
         self.seen = ""
+
+    def press(self, key: str) -> None:
+        os.write(self._fd, key.encode())
+
+    async def press_and_be_heard(self, key: str) -> None:
+        """Press a key, and wait until the command has read it."""
+        self.press(key)
+        await until(lambda: fcntl.ioctl(self._theirs, termios.FIONREAD, bytes(4)) == bytes(4))
+
+    def stop_output(self) -> None:
+        """Take nothing more, as after Ctrl-S."""
+        termios.tcflow(self._theirs, termios.TCOOFF)
+
+    def go_on(self) -> None:
+        """Take what comes, as after Ctrl-Q."""
+        termios.tcflow(self._theirs, termios.TCOON)
 
     async def ended(self) -> int:
         async with asyncio.timeout(LIMIT_S):
@@ -194,8 +211,7 @@ async def terminal(*command: str, kind: str = "xterm-256color") -> AsyncIterator
         env=os.environ | {"TERM": kind, "LANG": "C.UTF-8"},
         start_new_session=True,
     )
-    os.close(theirs)
-    shown = ShownTerminal(ours, process)
+    shown = ShownTerminal(ours, theirs, process)
     try:
         yield shown
     finally:
@@ -204,6 +220,7 @@ async def terminal(*command: str, kind: str = "xterm-256color") -> AsyncIterator
             await process.wait()
         asyncio.get_running_loop().remove_reader(ours)
         os.close(ours)
+        os.close(theirs)
 
 
 @pytest.fixture
@@ -296,12 +313,39 @@ async def test_a_signal_ends_it_as_a_key_does(
         assert await shown.ended() == 0
 
 
-async def test_a_terminal_of_an_unknown_kind_is_told_in_a_line(
-    gateway: GatewayAtWork,
+async def test_a_terminal_that_takes_nothing_is_not_waited_for(gateway: GatewayAtWork) -> None:
+    async with terminal(*gateway.command("top")) as shown:
+        await shown.shows("valve")
+        shown.press("p")
+        await shown.shows("paused")
+        shown.stop_output()
+        await shown.press_and_be_heard("3")
+        shown.go_on()
+        await shown.shows("3 clients")
+        shown.stop_output()
+        await shown.press_and_be_heard("4")
+        shown.process.send_signal(signal.SIGTERM)
+        assert await shown.ended() == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("no-such-terminal", "is not known to this machine"), ("dumb", "moves no cursor")],
+)
+async def test_a_terminal_that_can_not_be_drawn_on_is_told_in_a_line(
+    gateway: GatewayAtWork, kind: str, told: str
 ) -> None:
-    async with terminal(*gateway.command("top"), kind="no-such-terminal") as shown:
-        await shown.shows("TERM='no-such-terminal' is not known")
+    async with terminal(*gateway.command("top"), kind=kind) as shown:
+        await shown.shows(told)
         assert await shown.ended() == 1
+
+
+async def test_a_locale_that_this_machine_lacks_is_done_without(gateway: GatewayAtWork) -> None:
+    lacking = ("env", "LANG=xx_XX.ISO-8859-1", *gateway.command("top"))
+    async with terminal(*lacking) as shown:
+        await shown.shows("valve")
+        shown.press("q")
+        assert await shown.ended() == 0
 
 
 async def test_a_gateway_that_is_not_there_is_told_in_a_line(gateway: GatewayAtWork) -> None:

@@ -13,6 +13,7 @@ from gateway.base.columns import columns
 from gateway.base.printable import printable
 from gateway.tools.commands.clients import add_watch
 from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.output import WAITING
 
 ACTIONS: Final = ("list", "show", "ack", "close", "silence", "unsilence", "test", "rules")
 _COLUMNS = ("severity", "rule", "gateway", "part", "since", "state", "alert")
@@ -67,7 +68,7 @@ def add(commands: Any, add_host: Callable[[argparse.ArgumentParser], None], comm
     alerts.add_argument("--cleared", action="store_true", help="with list: also what is over")
     add_host(alerts)
     add_watch(alerts)
-    alerts.set_defaults(command=command)
+    alerts.set_defaults(command=command, goes_on=WAITING)
 
 
 def duration(text: str) -> float:

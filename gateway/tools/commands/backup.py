@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gateway.tools.commands.errors import WrongUseError
+from gateway.tools.commands.parser import word_or_file
 
 MAX_BYTES: Final = 16 << 30
 """A backup that is longer when it is unpacked is taken for one that means harm."""
@@ -103,6 +104,7 @@ def _add_place(verb: argparse.ArgumentParser) -> None:
     verb.add_argument(
         "--from",
         dest="place",
+        type=word_or_file,
         required=True,
         metavar="PLACE",
         help="/FOLDER, sftp://USER@HOST/FOLDER or s3://BUCKET/FOLDER",

@@ -18,7 +18,8 @@ def carry_out(
     """Run the command that arguments name, and return its exit code.
 
     Args:
-        command_line: makes the parser; its options name what to call, as ``command``.
+        command_line: makes the parser; its options name what to call, as ``command``, and may say
+            what goes on before it prints anything, as ``goes_on``.
         arguments: of the program; None: those that this process was given.
 
     """
@@ -26,7 +27,8 @@ def carry_out(
         with output.arriving():
             options = command_line().parse_args(arguments)
             command: Command = options.command
-            return command(options)
+            with output.going_on(getattr(options, "goes_on", "")):
+                return command(options)
     except WrongUseError as error:
         output.complain(f"hedgerow: {remedies.with_remedy(str(error), error)}")
         return exit_codes.WRONG_USE

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from gateway.base.columns import columns
 from gateway.base.printable import printable
+from gateway.tools.commands.output import WAITING
 
 _COLUMNS = (
     *("client", "user", "address", "protocol", "connected since"),
@@ -50,7 +51,7 @@ def add(
     which.add_argument("--kick", metavar="ID", help="as `kick ID`")
     clients.add_argument("--forget", action="store_true", help="with kick: end its session too")
     add_watch(clients)
-    clients.set_defaults(command=command)
+    clients.set_defaults(command=command, goes_on=WAITING)
 
 
 def add_watch(command: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cloud_ingest import arguments, reading_arguments
+from gateway.tools.commands import output
 from gateway.tools.commands.errors import FailedError, WrongUseError
 
 EXTRA = ("pyspark", "pyarrow", "numpy", "pandas", "deltalake", "duckdb", "aiohttp")
@@ -63,7 +64,10 @@ def add(commands: Any) -> None:
         "read them and nothing else. Needs the extra `cloud`.",
     )
     reading_arguments.add_query(query)
-    query.set_defaults(command=lambda options: _run("cloud_ingest.query.command", options))
+    query.set_defaults(
+        command=lambda options: _run("cloud_ingest.query.command", options),
+        goes_on="asking the tables",
+    )
 
 
 def _ingest(options: argparse.Namespace) -> int:
@@ -75,7 +79,8 @@ def _ingest(options: argparse.Namespace) -> int:
             options.way_out = fleet_ways.opened(load(options.ways, fleet_ways.FleetWaysSection))
         except ConfigError as error:
             raise WrongUseError(f"--ways: {options.ways}: {error}") from error
-    return _run("cloud_ingest.job.command", options)
+    with output.going_on("taking out what it sent" if options.forget_gateway else ""):
+        return _run("cloud_ingest.job.command", options)
 
 
 def _run(module: str, options: argparse.Namespace) -> int:

@@ -13,11 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gateway.tools.commands.parser import word_or_file
 from light_dataclasses import dataclass
 
 NAME = "hedgerow"
 NAMES: Mapping[str, str] = {"GATEWAY": "gateways", "WHAT": "resources"}
 """The names that the running gateway is asked for, by the word in a help."""
+_FOLDER = "DIR"
+"""The word in a help for a folder, which may be a URI as well."""
 _KINDS = frozenset(("file", *NAMES.values()))
 """The kinds of words that can be completed."""
 
@@ -138,14 +141,14 @@ def _options(command: argparse.ArgumentParser) -> Iterator[CompletedOption]:
 
 def _option(action: argparse.Action) -> CompletedOption:
     takes, choices = "value", [str(one) for one in action.choices or ()]
+    metavar = action.metavar if isinstance(action.metavar, str) else action.dest
+    words = [one.strip() for one in metavar.split("|")] if action.nargs != 0 else []
     if action.nargs == 0:
         takes = ""
     elif choices:
         takes = "choice"
-    elif action.type is Path:
+    elif action.type in (Path, word_or_file) or _FOLDER in words:
         takes = "file"
-    metavar = action.metavar if isinstance(action.metavar, str) else action.dest
-    words = metavar.split("|") if action.nargs != 0 else []
     if not choices and len(words) > 1:  # some of them may be typed as they stand
         choices = [one for one in words if one.isascii() and one.islower()]
     takes = next((NAMES[one] for one in words if one in NAMES), takes)
@@ -192,17 +195,35 @@ def _bash(commands: Mapping[str, CommandForm]) -> Iterator[str]:
 
 
 def _bash_arguments(form: CommandForm) -> Iterator[str]:
-    """Yield what may stand where no option's value does."""
-    words = [name for option in form.options for name in option.names]
-    words += [choice for argument in form.arguments for choice in argument.choices]
-    yield _bash_words("      ", words)
-    # Behind what is to be done stands what it is done to.
-    place = "2" if any(one.choices for one in form.arguments) else "1"
-    is_word = f'(( COMP_CWORD > {place} )) && [[ "$cur" != -* ]]'
-    for kind in _named(form):
-        yield f"      {is_word} && _{NAME}_names {kind}"
-    if any(one.takes == "file" for one in form.arguments):  # where nothing else fits
-        yield f"      {is_word} && compopt -o default"
+    """Yield what may stand where no option's value does; options where nothing else may, or - is.
+
+    Behind what is to be done stands what it is done to.
+    """
+    options = [name for option in form.options for name in option.names]
+    choices = [choice for argument in form.arguments for choice in argument.choices]
+    kinds, has_files = _named(form), any(one.takes == "file" for one in form.arguments)
+    if not (choices or kinds or has_files):
+        yield _bash_words("      ", options)
+        return
+    yield '      if [[ "$cur" == -* ]]; then'
+    yield _bash_words("        ", options)
+    if choices:
+        is_first = "(( COMP_CWORD == 2 ))" if kinds or has_files else "true"
+        yield f"      elif {is_first}; then"
+        yield _bash_words("        ", choices)
+    if kinds or has_files:
+        yield "      else"
+    for kind in kinds:
+        yield f"        _{NAME}_names {kind}"
+    if kinds and has_files:
+        yield "        local file"
+        yield "        while IFS= read -r file; do"
+        yield '          COMPREPLY+=("$file")'
+        yield '        done < <(compgen -f -- "$cur")'
+        yield "        compopt -o filenames"
+    elif has_files:
+        yield "        compopt -o default"
+    yield "      fi"
 
 
 def _named(form: CommandForm) -> list[str]:
@@ -217,9 +238,10 @@ def _bash_words(indent: str, words: Sequence[str]) -> str:
 def _zsh(commands: Mapping[str, CommandForm]) -> Iterator[str]:
     yield f"#compdef {NAME}"
     yield f"_{NAME}_names() {{"
+    # The kind is the last word: _arguments puts options of compadd before it.
     yield "  local -a names"
-    yield f'  names=(${{(f)"$(command {NAME} completion $1 2>/dev/null)"}})'
-    yield "  compadd -a names"
+    yield f'  names=(${{(f)"$(command {NAME} completion ${{@[-1]}} 2>/dev/null)"}})'
+    yield '  compadd "${@[1,-2]}" -a names'
     yield "}"
     yield f"_{NAME}() {{"
     yield "  local -a commands"
@@ -237,7 +259,7 @@ def _zsh(commands: Mapping[str, CommandForm]) -> Iterator[str]:
     for command, form in commands.items():
         yield f"    {command})"
         specs = [spec for option in form.options for spec in _zsh_specs(option)]
-        specs += [f"'*:{_plain(one.metavar)}:{_zsh_values(one)}'" for one in _last(form)]
+        specs += _zsh_words(form)
         yield "      _arguments " + " ".join(specs) + " ;;"
     yield "  esac"
     yield "}"
@@ -248,10 +270,17 @@ def _zsh(commands: Mapping[str, CommandForm]) -> Iterator[str]:
     yield "fi"
 
 
-def _last(form: CommandForm) -> Sequence[CompletedOption]:
-    """The argument that zsh takes each word for: one that the gateway knows, or the first."""
-    known = [one for one in form.arguments if one.takes in NAMES.values()]
-    return (known or form.arguments)[:1]
+def _zsh_words(form: CommandForm) -> Iterator[str]:
+    """Yield what may stand where no option's value does: what is to be done, then to what."""
+    chosen = [one for one in form.arguments if one.choices]
+    for one in chosen[:1]:
+        words = " ".join(word for each in chosen for word in each.choices)
+        yield f"'1:{_plain(one.metavar)}:({words})'"
+    known = [one for one in form.arguments if one.takes in _KINDS] or form.arguments[:1]
+    values = dict.fromkeys(_zsh_of_kind(one.takes) for one in known)
+    if known:
+        action = next(iter(values)) if len(values) == 1 else f"{{{'; '.join(values)}}}"
+        yield f"'*:{_plain(known[0].metavar)}:{action}'"
 
 
 def _zsh_specs(option: CompletedOption) -> Iterator[str]:
@@ -263,22 +292,32 @@ def _zsh_specs(option: CompletedOption) -> Iterator[str]:
 def _zsh_values(option: CompletedOption) -> str:
     if option.choices:
         return f"({' '.join(option.choices)})"
-    if option.takes in NAMES.values():
-        return f"_{NAME}_names {option.takes}"
-    return "_files" if option.takes == "file" else " "
+    return _zsh_of_kind(option.takes)
+
+
+def _zsh_of_kind(kind: str) -> str:
+    if kind in NAMES.values():
+        return f"_{NAME}_names {kind}"
+    return "_files" if kind == "file" else " "
 
 
 def _fish(commands: Mapping[str, CommandForm]) -> Iterator[str]:
     yield f"complete -c {NAME} -f"
+    yield f"function __{NAME}_is"  # a word further on may be the name of a command, too
+    yield "  set -l words (commandline -opc)"
+    yield '  test "$words[2]" = $argv[1]'
+    yield "end"
     for command, form in commands.items():
         yield f"complete -c {NAME} -n __fish_use_subcommand -a {command} -d '{_plain(form.text)}'"
     for command, form in commands.items():
-        seen = f"complete -c {NAME} -n '__fish_seen_subcommand_from {command}'"
+        seen = f"complete -c {NAME} -n '__{NAME}_is {command}'"
         for argument in form.arguments:
             if argument.choices:
                 yield f"{seen} -a '{' '.join(argument.choices)}'"
         for kind in _named(form):
             yield f"{seen} -a '({_asked(kind)})'"
+        if any(one.takes == "file" for one in form.arguments):
+            yield f"{seen} -F"
         for option in form.options:
             names = " ".join(
                 f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"

@@ -30,7 +30,7 @@ from gateway.process.configuration.shown import FILE, ShownKey, shown
 from gateway.process.configuration.written_change import WrittenChangeError
 from gateway.process.running import configuration_faults
 from gateway.tools.commands.errors import FailedError, WrongUseError
-from gateway.tools.commands.output import print_json
+from gateway.tools.commands.output import going_on, print_json
 from gateway.tools.commands.running_gateway import RunningGateway
 
 _VALUE_CHARACTERS: Final = 60
@@ -216,5 +216,6 @@ def _applied(
         what = f"starts anew for {', '.join(planned.restarting)}" if planned.restarting else "reads"
         sys.stdout.write(f"the gateway {what}; it has {planned.trial.within_s:g} s to come up\n")
         sys.stdout.flush()
-    note = change_on_trial.verdict(files, planned.trial, RunningGateway.find)
+    with going_on("waiting for it to come up", planned.trial.within_s):
+        note = change_on_trial.verdict(files, planned.trial, RunningGateway.find)
     return note.state, note.why

@@ -11,6 +11,7 @@ from gateway.base.columns import columns
 from gateway.base.printable import printable
 from gateway.tools.commands.clients import watch_seconds
 from gateway.tools.commands.errors import WrongUseError
+from gateway.tools.commands.output import WAITING
 from resource_directory.link_format import WebLink
 
 PAGE_LINKS = 100
@@ -57,7 +58,7 @@ def add(
         help="with watch: how often to ask, in seconds (default: 2)",
     )
     add_gateway(rd)
-    rd.set_defaults(command=command)
+    rd.set_defaults(command=command, goes_on=WAITING)
 
 
 def query(criteria: Sequence[str]) -> str:

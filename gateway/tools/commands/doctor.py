@@ -37,7 +37,7 @@ def add(commands: Any, add_config: Callable[[argparse.ArgumentParser], None], co
         "Exits with 1 if anything is wrong; what is worth a look alone is no error.",
     )
     add_config(doctor)
-    doctor.set_defaults(command=command)
+    doctor.set_defaults(command=command, goes_on="looking at the gateway")
 
 
 def run(options: argparse.Namespace, file: Path) -> int:

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from gateway.tools.commands.parser import word_or_file
+
 
 def add(commands: Any) -> None:
     """Add the command to the parser.
@@ -42,6 +44,7 @@ def _add_what(flash: argparse.ArgumentParser) -> None:
     )
     flash.add_argument(
         "--image",
+        type=word_or_file,
         metavar="FILE",
         required=True,
         help="the base image: .img, or packed as .img.xz, .img.gz or .zip",

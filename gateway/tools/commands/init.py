@@ -65,7 +65,7 @@ def add(commands: Any, command: Callable[[argparse.Namespace], int]) -> None:
     _add_fleet(init)
     _add_collector(init)
     init.add_argument("-y", "--yes", action="store_true", help="ask nothing")
-    init.set_defaults(command=command)
+    init.set_defaults(command=command, goes_on="making keys")
 
 
 def _add_fleet(init: argparse.ArgumentParser) -> None:

@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
         "/etc/hedgerow for root, else ~/.config/hedgerow)",
     )
     join.add_argument("--no-start", action="store_true", help="write only, and say how to start it")
-    join.set_defaults(command=_run)
+    join.set_defaults(command=_run, goes_on="asking for a certificate")
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -97,7 +97,7 @@ def _issue(actions: Any) -> None:
     issue.add_argument("--psk", metavar="IDENTITY", help="make a pre-shared key in place of these")
     _psk_file(issue)
     issue.add_argument("--qr", action="store_true", help="print it as a QR code, too")
-    issue.set_defaults(command=_runs("issue"))
+    issue.set_defaults(command=_runs("issue"), goes_on="making keys")
 
 
 def _renew(actions: Any) -> None:
@@ -285,7 +285,7 @@ def _enrol(actions: Any) -> None:
         "--to", type=Path, required=True, metavar="FOLDER", help="where to; made if it is missing"
     )
     _kind(enrol)
-    enrol.set_defaults(command=_runs("enrol", "enrolling"))
+    enrol.set_defaults(command=_runs("enrol", "enrolling"), goes_on="asking for a certificate")
 
 
 def _log(actions: Any) -> None:

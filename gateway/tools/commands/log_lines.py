@@ -49,25 +49,47 @@ class WrittenLog:
     path: Path
 
     async def lines(self, *, last: int | None, follows: bool) -> AsyncIterator[str]:
-        """Give the lines of the file, over its rotations."""
+        """Give the lines of the piece before, and of the file over its rotations."""
         try:
-            file = self.path.open("rb")
+            file: BinaryIO = self.path.open("rb")
         except OSError as error:
             raise FailedError(f"{self.path}: {error.strerror}") from error
         try:
-            held = deque(_whole(file), last)
+            held = deque(self._piece_before(file), last)
+            held.extend(_whole(file))
             for line in held:
                 yield line
             while follows:
+                is_another = self._is_another(file)  # first: what is written until then is read
                 for line in _whole(file):
                     yield line
-                if self._is_another(file):
-                    file.close()
-                    file = self.path.open("rb")
-                else:
+                anew = self._opened() if is_another else None
+                if anew is None:
                     await asyncio.sleep(LOOK_S)
+                    continue
+                for line in _without_end(file):
+                    yield line
+                file.close()
+                file = anew
         finally:
             file.close()
+
+    def _piece_before(self, file: BinaryIO) -> Iterator[str]:
+        """Yield the lines of the file that was there before this one, if it was kept."""
+        try:
+            before = self.path.with_name(f"{self.path.name}.1").open("rb")
+        except OSError:
+            return
+        with before:
+            if not os.path.sameopenfile(before.fileno(), file.fileno()):  # begun anew meanwhile
+                yield from _whole(before)
+                yield from _without_end(before)
+
+    def _opened(self) -> BinaryIO | None:
+        try:
+            return self.path.open("rb")
+        except OSError:  # as in `_is_another`
+            return None
 
     def _is_another(self, file: BinaryIO) -> bool:
         """Return whether the path is another file's by now, or that file is shorter than it was."""
@@ -201,6 +223,12 @@ def _whole(file: BinaryIO) -> Iterator[str]:
             file.seek(-len(line), os.SEEK_CUR)
             return
         yield line.decode(errors="replace").rstrip("\r\n")
+
+
+def _without_end(file: BinaryIO) -> Iterator[str]:
+    """Yield what is behind the last whole line of a file that nobody goes on with."""
+    if rest := file.readline(LINE_BYTES_MAX):
+        yield rest.decode(errors="replace")
 
 
 async def _lines_of(stream: asyncio.StreamReader) -> AsyncIterator[str]:

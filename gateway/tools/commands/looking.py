@@ -16,6 +16,7 @@ from typing import Any, Final
 from gateway.tools.commands import asking
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.log_lines import LogSource, find_source
+from gateway.tools.commands.output import WAITING, going_on
 from gateway.tools.commands.top_answers import LogEnd, TopAsker
 from gateway.tools.top import top_json
 from gateway.tools.top.fleet_sample import FleetHistory
@@ -82,7 +83,8 @@ async def _live(
     from gateway.tools.top import terminal  # noqa: PLC0415  # what is printed needs no curses
 
     try:  # what is wrong at once is told in a line, and not on a screen that is gone then
-        take(history, await ask())
+        with going_on(WAITING):
+            take(history, await ask())
     except NotToldError as error:
         raise FailedError(str(error)) from error
     view = TopView(interval_s=_interval_s(options))

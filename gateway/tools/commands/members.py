@@ -8,7 +8,7 @@ from typing import Any
 
 from gateway.base.columns import columns
 from gateway.tools.commands.errors import FailedError
-from gateway.tools.commands.output import complain
+from gateway.tools.commands.output import WAITING, complain
 from tree_handler.errors import ProtocolError
 from tree_handler.members.listed import ListedMember
 
@@ -41,7 +41,7 @@ def add(
     )
     add_gateway(members)
     members.add_argument("--forget", metavar="GATEWAY", help="as `forget GATEWAY`")
-    members.set_defaults(command=command)
+    members.set_defaults(command=command, goes_on=WAITING)
 
 
 def read(told: object) -> Iterator[ListedMember]:

@@ -7,11 +7,16 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, TextIO, cast
+from typing import TYPE_CHECKING, Any, Final, TextIO, cast
 
 from gateway.base.printable import printable
 from gateway.tools.commands.errors import WrongUseError
 
+if TYPE_CHECKING:
+    from gateway.tools.commands.progress_bar import GoingOn
+
+WAITING: Final = "waiting for an answer"
+"""The text about what goes on where a gateway is asked."""
 _LINES: Final = "─│├└"
 _PLAIN_LINES: Final = str.maketrans(_LINES, "-||`")
 """Lines of a drawn tree, for an encoding that has none."""
@@ -24,6 +29,32 @@ class OutputError(WrongUseError):
 def print_json(document: Any) -> None:
     """One document, to standard output."""
     sys.stdout.write(json.dumps(document, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def going_on(what: str, all_s: float | None = None) -> Iterator[None]:
+    """Say at a terminal what goes on, where that takes its time, until something is printed.
+
+    Args:
+        what: goes on; nothing is said where it is empty.
+        all_s: how long it takes at most; None where that is not known.
+
+    """
+    stream: object = sys.stdout
+    is_shown = what and sys.stderr is not None and sys.stderr.isatty()
+    if not is_shown or not isinstance(stream, _Checked):
+        yield
+        return
+    from gateway.tools.commands.progress_bar import GoingOn  # noqa: PLC0415  # a script has none
+
+    stream.end_line()  # of the command, of which this is a part
+    with GoingOn(all_s) as line:
+        line.step(what)
+        before, stream.goes_on = stream.goes_on, line
+        try:
+            yield
+        finally:
+            stream.goes_on = before
 
 
 @contextlib.contextmanager
@@ -47,6 +78,9 @@ def arriving() -> Iterator[None]:
 
 def complain(line: str) -> None:
     """Write a line to standard error, if that takes it; what a terminal obeys is escaped."""
+    stream: object = sys.stdout
+    if isinstance(stream, _Checked):
+        stream.end_line()
     if sys.stderr is not None:
         shown = "\n".join(map(printable, line.split("\n")))
         try:
@@ -66,8 +100,16 @@ class _Checked:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self.goes_on: GoingOn | None = None
+        """The line about what goes on, until something is printed."""
+
+    def end_line(self) -> None:
+        """Take the line about what goes on away."""
+        if self.goes_on is not None:
+            self.goes_on.end()
 
     def write(self, text: str) -> int:
+        self.end_line()
         with self._naming():
             try:
                 return self._stream.write(text)

@@ -15,6 +15,23 @@ _NO_TERMINAL: Final = 80
 """Characters in a line where nothing tells."""
 
 
+def word_or_file(text: str) -> str:
+    """Return a word as it stands: it may name a file, so that it need be no text.
+
+    It is the type of an argument that may be something else than a file, too.
+    """
+    return text
+
+
+def is_text(word: str) -> bool:
+    """Return False if a word of the command line has bytes that are no text in this locale."""
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Parser(argparse.ArgumentParser):
     """The parser of argparse with errors that say what to do."""
 
@@ -36,13 +53,10 @@ class Parser(argparse.ArgumentParser):
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Convert an argument; one that is no text is refused, unless it names a file."""
         value = super()._get_value(action, arg_string)
+        names_file = isinstance(value, os.PathLike) or action.type is word_or_file
         # The words of a command below come by here as well; its own parser looks at them.
-        if action.nargs != argparse.PARSER and not isinstance(value, os.PathLike):
-            try:
-                arg_string.encode()
-            except UnicodeEncodeError as error:
-                shown = ascii(arg_string)
-                raise argparse.ArgumentError(action, f"{shown} is no text here") from error
+        if action.nargs != argparse.PARSER and not names_file and not is_text(arg_string):
+            raise argparse.ArgumentError(action, f"{arg_string!a} is no text here")
         return value
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

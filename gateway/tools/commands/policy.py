@@ -14,6 +14,7 @@ from gateway.process.configuration import place as config_place
 from gateway.process.configuration.config import AccessSection, ConfigError, GatewaySettings, load
 from gateway.tools.commands.errors import WrongUseError
 from gateway.tools.commands.output import print_json
+from gateway.tools.commands.parser import is_text
 from gateway.trust.policy import policy_file
 from gateway.trust.policy.action import HERE, ActionError
 from gateway.trust.policy.explaining import Policies, explain
@@ -75,6 +76,9 @@ def _check(options: argparse.Namespace) -> int:
 def _explain(options: argparse.Namespace) -> int:
     if len(options.what) < 2:
         raise WrongUseError("explain: needs PRINCIPAL and ACTION, as in psk:alice GET /status")
+    for word in options.what:
+        if not is_text(word):
+            raise WrongUseError(f"explain: {word!a} is no text here")
     who, *words = options.what
     policies = _told(options)
     try:

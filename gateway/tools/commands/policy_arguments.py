@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gateway.tools.commands.parser import word_or_file
 from gateway.trust.policy.action import ActionError, Where
 
 _ACTIONS = ("check", "explain")
@@ -33,7 +34,11 @@ def add(commands: Any, add_config: Callable[[argparse._ActionsContainer], None])
     )
     policy.add_argument("action", choices=_ACTIONS, help="what to do")
     policy.add_argument(
-        "what", nargs="*", metavar="FILE | PRINCIPAL ACTION", help="what is checked or explained"
+        "what",
+        nargs="*",
+        type=word_or_file,
+        metavar="FILE | PRINCIPAL ACTION",
+        help="what is checked or explained",
     )
     which = policy.add_mutually_exclusive_group()
     which.add_argument("--file", type=Path, metavar="FILE", help="with explain: the policy")

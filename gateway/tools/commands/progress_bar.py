@@ -96,6 +96,7 @@ class GoingOn:
         self._all_s = all_s
         self._what = ""
         self._begun_s = self._step_s = time.monotonic()
+        self._is_written = False
         self._lock = threading.Lock()
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._go_on, name="progress", daemon=True)
@@ -112,11 +113,15 @@ class GoingOn:
         error: BaseException | None,
         at: TracebackType | None,
     ) -> None:
-        """Take the line away."""
+        self.end()
+
+    def end(self) -> None:
+        """Take the line away; nothing more is shown."""
         self._has_ended.set()
-        if self.is_shown:
+        if self._thread.ident is not None:
             self._thread.join()
-            self._write("")
+        with self._lock:
+            self._erase()
 
     def step(self, what: str) -> None:
         """Something else goes on from now on."""
@@ -126,7 +131,7 @@ class GoingOn:
     def say(self, text: str) -> None:
         """Write lines to standard output, which stay; the last of them goes on."""
         with self._lock:
-            self._write("")
+            self._erase()
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
             self._what, self._step_s = text.rpartition("\n")[2].strip(), time.monotonic()
@@ -141,7 +146,13 @@ class GoingOn:
                     cells = shutil.get_terminal_size().columns
                     self._write(step_text(self._what, now_s - since_s, self._all_s, cells))
 
+    def _erase(self) -> None:
+        if self._is_written:
+            self._write("")
+            self._is_written = False
+
     def _write(self, line: str) -> None:
         if self.is_shown:
+            self._is_written = True
             sys.stderr.write(f"{_CLEAR}{line}")
             sys.stderr.flush()

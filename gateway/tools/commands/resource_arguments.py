@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gateway.tools.commands.clients import watch_seconds
+from gateway.tools.commands.output import WAITING
 
 """As curl has them (with --fail), for scripts that know those."""
 
@@ -49,7 +50,7 @@ def add(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> N
     )
     get.add_argument("target", metavar="WHAT", help=_WHAT)
     add_host(get)
-    get.set_defaults(command=command("get"))
+    get.set_defaults(command=command("get"), goes_on=WAITING)
 
     put = commands.add_parser(
         "put",
@@ -59,7 +60,7 @@ def add(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> N
     put.add_argument("target", metavar="WHAT", help=_WHAT)
     put.add_argument("value", metavar="VALUE", help="a number, or SenML JSON (RFC 8428)")
     add_host(put)
-    put.set_defaults(command=command("put"))
+    put.set_defaults(command=command("put"), goes_on=WAITING)
 
     _add_call(commands, add_host, command)
     _add_observe(commands, add_host, command)
@@ -84,7 +85,7 @@ def _add_call(commands: Any, add_host: AddOptions, command: Callable[[str], Any]
         help="the body's content format (default: 50 for JSON, 0 for other text)",
     )
     add_host(call)
-    call.set_defaults(command=command("call"))
+    call.set_defaults(command=command("call"), goes_on=WAITING)
 
 
 def _add_observe(commands: Any, add_host: AddOptions, command: Callable[[str], Any]) -> None:
@@ -131,7 +132,7 @@ def _add_discover(commands: Any, add_host: AddOptions, command: Callable[[str], 
         help="of which gateways, as the one that is asked sees them (default: all)",
     )
     add_host(discover)
-    discover.set_defaults(command=command("discover"))
+    discover.set_defaults(command=command("discover"), goes_on=WAITING)
 
 
 def _count(text: str) -> int:

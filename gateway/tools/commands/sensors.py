@@ -11,6 +11,7 @@ from gateway.base.columns import columns
 from gateway.base.printable import printable
 from gateway.tools.commands.configuration import add_trial
 from gateway.tools.commands.errors import WrongUseError
+from gateway.tools.commands.output import WAITING
 
 WHY = {"4.01": "this needs --psk-file", "4.04": "no such sensor"}
 """The meaning of an answer's code that says no more."""
@@ -58,7 +59,7 @@ def add(
     )
     add_trial(sensors)
     add_gateway(sensors)
-    sensors.set_defaults(command=command)
+    sensors.set_defaults(command=command, goes_on=WAITING)
 
 
 def check_options(options: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gateway.tools.top.terminal import Terminal
 
 TICK_S: Final = 1.0
-"""While there is no answer, a frame says so often for how long."""
+"""While there is no answer, a frame says so often for how long; one left out is drawn then."""
 EMPTY_READS_MAX: Final = 100
 """A keyboard that can be read so often and has no key is one that has gone."""
 UNREADABLE: Final = "it told nothing that can be read"
@@ -69,6 +69,7 @@ class LiveTop:
         self._has_ended = asyncio.Event()
         self._is_due = asyncio.Event()
         self._reads_without_key = 0
+        self._is_drawn = False
 
     async def run(self, keyboard: int) -> None:
         """Go on until a key or a signal ends it.
@@ -118,7 +119,7 @@ class LiveTop:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_S)
-            if self._history.failure:
+            if self._history.failure or not self._is_drawn:
                 self._draw()
 
     def _keyed(self) -> None:
@@ -140,4 +141,5 @@ class LiveTop:
 
     def _draw(self) -> None:
         at = FrameTime(time.monotonic(), time.time())
-        self._screen.draw(drawn(self._history, self._view, self._screen.size, at))
+        frame = drawn(self._history, self._view, self._screen.size, at)
+        self._is_drawn = self._screen.draw(frame)

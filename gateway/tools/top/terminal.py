@@ -9,7 +9,9 @@ import contextlib
 import curses
 import locale
 import os
+import select
 import sys
+import termios
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -85,11 +87,17 @@ class Terminal:
     def resized(self) -> None:
         """Go by the size that it has now."""
         with contextlib.suppress(OSError, curses.error):
-            size = os.get_terminal_size(sys.__stdout__.fileno() if sys.__stdout__ else 1)
+            size = os.get_terminal_size(_descriptor())
             curses.resizeterm(size.lines, size.columns)
 
-    def draw(self, frame: TopFrame) -> None:
-        """Show a frame; only what has changed is written."""
+    def draw(self, frame: TopFrame) -> bool:
+        """Show a frame, of which only what has changed is written; return whether it is shown.
+
+        Where the terminal takes nothing, as after Ctrl-S, the frame is left out: whoever waits for
+        it hears no key and no signal.
+        """
+        if not _takes_more():
+            return False
         self._screen.erase()
         for row, line in enumerate(frame.lines):
             with contextlib.suppress(curses.error):  # the last cell can't be left
@@ -97,6 +105,7 @@ class Terminal:
                 for text, style in line:
                     self._screen.addstr(_encodable(text), self._attributes[style])
         self._screen.refresh()
+        return True
 
     def pressed(self) -> Iterator[str]:
         """Give the keys that were pressed; a character, or a name."""
@@ -116,14 +125,17 @@ def opened() -> Iterator[Terminal]:
     """Have the terminal of standard output, and give it back as it was.
 
     Raises:
-        TerminalError: its type is not known.
+        TerminalError: its type is not known, or it writes line by line.
 
     """
-    locale.setlocale(locale.LC_ALL, "")
+    _take_locale()
+    kind = os.environ.get("TERM", "")
     try:
+        curses.setupterm(fd=_descriptor())
+        if curses.tigetstr("cup") is None:  # terminfo(5): move the cursor
+            raise TerminalError(f"TERM={kind!r} is a terminal that moves no cursor")
         screen = curses.initscr()
     except curses.error as error:
-        kind = os.environ.get("TERM", "")
         raise TerminalError(f"TERM={kind!r} is not known to this machine: {error}") from error
     try:
         curses.noecho()
@@ -139,10 +151,34 @@ def opened() -> Iterator[Terminal]:
                 curses.use_default_colors()
         yield Terminal(screen)
     finally:
+        with contextlib.suppress(OSError, termios.error):  # what Ctrl-S stopped would wait here
+            termios.tcflow(_descriptor(), termios.TCOON)
         screen.keypad(False)
         curses.nocbreak()
         curses.echo()
         curses.endwin()
+
+
+def _take_locale() -> None:
+    """Take the characters of the user's locale; where this machine lacks it, those of UTF-8.
+
+    Whoever comes by SSH brings the name of one that is installed at home.
+    """
+    for name in ("", "C.UTF-8"):
+        with contextlib.suppress(locale.Error):
+            locale.setlocale(locale.LC_CTYPE, name)
+            return
+
+
+def _descriptor() -> int:
+    return sys.__stdout__.fileno() if sys.__stdout__ else 1
+
+
+def _takes_more() -> bool:
+    """Return False while the terminal takes nothing (poll(2): POLLOUT)."""
+    looked = select.poll()
+    looked.register(_descriptor(), select.POLLOUT)
+    return bool(looked.poll(0))
 
 
 def _wants_colours() -> bool:

@@ -6,6 +6,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import documented_metrics
 import pytest
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
@@ -115,3 +116,22 @@ def test_the_dashboard_tells_of_the_fleet_what_its_tables_say(tmp_path: Path) ->
         for one in told["hedgerow_fleet_table_written_timestamp_seconds"].samples
     }
     assert {"gateways", "alerts"} <= tables
+
+
+def test_the_document_names_each_metric_with_the_labels_that_it_has_and_no_other(
+    tmp_path: Path,
+) -> None:
+    Fleet(3).write(tmp_path / "tables")
+    spool = tmp_path / "main"
+    spool.mkdir()
+    (spool / MARK_NAME).write_text(f"{SpoolMark('0' * 20 + '.log', 500)}\n")
+    models = Models(Lake(tmp_path / "tables"))
+    models.refresh()
+    job = JobMetrics(lambda: 7, lambda: {"facts": 2}, [spool], "ingest")
+    told = [*job.collect(), *fleet_metrics.collect(models)]
+    named = documented_metrics.of_the_cloud()
+    documented = {name.removesuffix("_total"): labels for name, labels in named.items()}
+    assert {one.name for one in told} == documented.keys()
+    for one in told:
+        for sample in one.samples:
+            assert sample.labels.keys() == documented[one.name], sample

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from alerts.desk import trial
 from alerts.record import AlertRecord
 from alerts.state import AlertState, WaitingRecord, WayState
@@ -24,6 +26,7 @@ SEEN = SeenByGateway(
     under_voltage=False,
     is_throttled=True,
     disk_life_used=0.4,
+    written_bytes=1000,
     away=["gw-z"],
     missing={"gw-z", "gw-y"},
     sites={"gw-a": "campus/north", "gw-y": "", "gw-z": "campus/south"},
@@ -51,12 +54,15 @@ def test_what_was_seen_is_told_with_who_this_is() -> None:
         "hedgerow_under_voltage 0.0",
         "hedgerow_throttled 1.0",
         "hedgerow_disk_life_used_ratio 0.4",
+        "hedgerow_disk_written_bytes_total 1000.0",
         "hedgerow_tree_elections_total 0.0",
         'hedgerow_alerts{alertname="disk-read-only",severity="critical"} 1.0',
         'hedgerow_alerts{alertname="hot",severity="warning"} 0.0',
     } <= lines
     assert len([line for line in lines if line.startswith("hedgerow_alerts{")]) == len(RULES)
     assert not any("clock_synchronized" in line for line in lines), "it does not say"
+    alerts.look(replace(SEEN, is_clock_kept=True), 1_000_001, 11.0)
+    assert "hedgerow_clock_synchronized 1.0" in told(alerts.figures())
 
 
 def test_before_the_first_look_alerts_alone_are_told() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import pty
+import select
 import shutil
 import socket
 import subprocess
@@ -22,6 +24,12 @@ SHELLS = ("bash", "fish", "zsh")
 CHECKS = {"bash": ("bash", "-n"), "fish": ("fish", "--no-execute"), "zsh": ("zsh", "-f", "-n")}
 
 
+FILES_OF_OPTIONS = (
+    ("flash", "--image"),
+    ("backup", "fetch", "--from"),
+    *((command, "--tables") for command in ("ingest", "dashboard", "query")),
+)
+"""Options whose value may be a file or folder, and something else."""
 NAMES = {"resources": "host/load1 gw-north/door", "gateways": "gw-north gw-south"}
 """Names by kind, as the program of a test answers with them."""
 
@@ -91,8 +99,12 @@ def test_bash_completes_commands_options_choices_and_files() -> None:
 
 @pytest.mark.peer("bash", "bash")
 def test_bash_completes_files_that_stand_as_words() -> None:
-    for words in (("backup", "check"), ("keys", "import"), ("system", "install")):
-        assert "files" in completed("hedgerow", *words, "")
+    for words in (("backup", "check"), ("keys", "import"), ("policy", "check")):
+        found = completed("hedgerow", *words, "")
+        assert "files" in found
+        assert not [word for word in found if word[0] == "-"], "they would stand in front of files"
+    for words in FILES_OF_OPTIONS:
+        assert completed("hedgerow", *words, "") == {"files"}
     assert "files" not in completed("hedgerow", "status", "")
 
 
@@ -113,9 +125,11 @@ def test_bash_completes_names_of_sensors_and_gateways() -> None:
 
 @pytest.mark.peer("fish", "fish")
 @pytest.mark.usefixtures("answering")
-def test_fish_completes_names_of_sensors_and_gateways(tmp_path: Path) -> None:
+def test_fish_completes_names_and_files(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").touch()
+
     def offered(line: str) -> set[str]:
-        asked = f"{own_script('fish')}\ncomplete -C '{line}'\n"
+        asked = f"cd {tmp_path}\n{own_script('fish')}\ncomplete -C '{line}'\n"
         home = os.environ | {"HOME": str(tmp_path)}
         done = subprocess.run(
             ["fish"], input=asked, capture_output=True, text=True, timeout=60, check=True, env=home
@@ -124,21 +138,52 @@ def test_fish_completes_names_of_sensors_and_gateways(tmp_path: Path) -> None:
 
     assert offered("hedgerow get h") == {"host/load1"}
     assert offered("hedgerow discover --at gw-s") == {"gw-south"}
+    assert offered("hedgerow policy check o") == {"own.toml"}
+    assert offered("hedgerow flash --image o") == {"own.toml"}
+    assert offered("hedgerow status o") == set()
+    assert "--client-id" in offered("hedgerow policy check --")
+    assert "--log-level" not in offered("hedgerow policy run --"), "run is no command there"
 
 
 @pytest.mark.peer("zsh", "zsh")
 @pytest.mark.usefixtures("answering")
-def test_zsh_asks_for_names_of_sensors_and_gateways() -> None:
-    """Its completion needs a terminal: what it would add is printed here."""
-    added = 'compdef() { }\ncompadd() { print -l -- "${(P@)2}" }\n'
-    asked = f"{added}{own_script('zsh')}\n_hedgerow_names resources\n"
-    done = subprocess.run(
-        ["zsh", "-f"], input=asked, capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.split() == NAMES["resources"].split()
-    told = own_script("zsh")
-    assert "'*:WHAT:_hedgerow_names resources'" in told
-    assert ":GATEWAY:_hedgerow_names gateways'" in told
+@pytest.mark.parametrize(
+    ("begun", "whole"),
+    [
+        ("get h", "get host/load1 "),
+        ("status --at gw-s", "status --at gw-south "),
+        ("policy ch", "policy check "),
+        ("policy check o", "policy check own.toml "),
+        ("backup check o", "backup check own.toml "),
+        ("backup fetch gw-s", "backup fetch gw-south "),
+        ("flash --image o", "flash --image own.toml "),
+        ("clients k", "clients kick "),
+    ],
+)
+def test_zsh_completes_names_and_files(begun: str, whole: str, tmp_path: Path) -> None:
+    """Completion is of a terminal: one is made, and what stands on its line is looked at."""
+    (tmp_path / "own.toml").touch()
+    settings = f"autoload -Uz compinit; compinit -u -D; PS1=; cd {tmp_path}\n"
+    (tmp_path / ".zshrc").write_text(f"{settings}{own_script('zsh')}\necho it begins\n")
+    ours, theirs = pty.openpty()
+    home = os.environ | {"HOME": str(tmp_path), "ZDOTDIR": str(tmp_path), "TERM": "dumb"}
+    with subprocess.Popen(["zsh"], stdin=theirs, stdout=theirs, stderr=theirs, env=home) as shell:
+        os.close(theirs)
+        try:
+            shown_until(ours, "it begins")
+            os.write(ours, f"hedgerow {begun}\t".encode())
+            shown_until(ours, f"hedgerow {whole}")
+        finally:
+            shell.kill()
+            os.close(ours)
+
+
+def shown_until(terminal: int, text: str) -> None:
+    """Read a terminal until a text has stood on it."""
+    seen = ""
+    while text not in seen:
+        assert select.select([terminal], [], [], 60.0)[0], f"{text!r} is not in {seen!r}"
+        seen += os.read(terminal, 4096).decode(errors="replace")
 
 
 def test_a_name_that_a_shell_would_run_is_not_offered() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,6 +107,61 @@ async def test_a_file_is_followed_over_its_end_and_a_half_line_is_waited_for(
     with file.open("a") as more:
         more.write("cut\n")
     assert await taken(lines, 1) == ["cut"]
+
+
+async def test_the_piece_before_the_file_is_told_first(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    (tmp_path / "log.1").write_text("one\ntwo\nha")
+    file.write_text("three\n")
+    assert await all_of(WrittenLog(file)) == ["one", "two", "ha", "three"]
+    assert await all_of(WrittenLog(file), 2) == ["ha", "three"]
+    assert await taken(WrittenLog(file).lines(last=2, follows=True), 2) == ["ha", "three"]
+    file.rename(tmp_path / "log.1")
+    file.hardlink_to(tmp_path / "log.1")
+    assert await all_of(WrittenLog(file)) == ["three"], "one file, though it has two names"
+
+
+async def test_what_is_written_just_before_a_file_is_begun_anew_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    lines = WrittenLog(file).lines(last=None, follows=True)
+    assert await taken(lines, 1) == ["one"]
+    looked_at = Path.stat
+
+    def begun_anew(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path == file and not (tmp_path / "log.1").exists():
+            with file.open("a") as more:
+                more.write("two\nhalf")
+            file.rename(tmp_path / "log.1")
+            file.write_text("anew\n")
+        return looked_at(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", begun_anew)
+    assert await taken(lines, 3) == ["two", "half", "anew"]
+
+
+async def test_a_file_that_is_gone_when_it_was_to_be_opened_anew_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    lines = WrittenLog(file).lines(last=None, follows=True)
+    assert await taken(lines, 1) == ["one"]
+    file.rename(tmp_path / "log.1")
+    file.write_text("two\n")
+    opened, refused = Path.open, list[Path]()
+
+    def gone_once(path: Path, *arguments: Any, **options: Any) -> Any:
+        if path == file and not refused:
+            refused.append(path)
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", gone_once)
+    assert await taken(lines, 1) == ["two"]
+    assert refused
 
 
 async def test_a_line_without_an_end_is_told_in_parts(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from gateway.base import exit_codes
-from gateway.tools.cli import command_line
+from gateway.tools.cli import command_line, main
 from gateway.tools.commands.output import arriving
 from gateway.tools.commands.parser import Parser
 
@@ -26,6 +27,36 @@ def test_a_file_name_that_is_no_text_is_kept() -> None:
     below = parser.add_subparsers().add_parser("read")
     below.add_argument("--file", type=Path)
     assert parser.parse_args(["read", "--file", "\udcff"]).file == Path("\udcff")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["flash", "--inventory", "hosts.yml", "--to", "card", "--image", "\udcff"],
+        ["backup", "fetch", "gw", "--to", "x", "--from", "/\udcff"],
+        ["backup", "trial", "gw", "--from", "/\udcff"],
+    ],
+)
+def test_a_word_that_may_name_a_file_is_kept(words: list[str]) -> None:
+    assert words[-1] in vars(command_line().parse_args(words)).values()
+
+
+def test_a_policy_whose_name_is_no_text_is_checked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    policy = tmp_path / "\udcff.toml"
+    policy.write_text("[default]\npublish = []\n")
+    assert main(["policy", "check", str(policy)]) == exit_codes.DONE
+    assert r"\udcff.toml: has no version" in capsys.readouterr().out
+    policy.write_text("[misspelt]\n")
+    assert main(["policy", "check", str(policy), "--json"]) == exit_codes.WRONG_USE
+    assert json.loads(capsys.readouterr().out)["file"] == str(policy)
+
+
+def test_who_may_do_what_is_asked_in_text(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["policy", "explain", "--file", "none.toml", "user:\udcff", "GET", "/status"]
+    assert main(command) == exit_codes.WRONG_USE
+    assert r"'user:\udcff' is no text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
