@@ -77,7 +77,17 @@ RECORD_BASES = frozenset({"NamedTuple", "TypedDict", "Struct", "Protocol", "Base
 RECORD_ENDINGS = ("Error", "Exception", "Warning")
 TYPE_VARIABLES = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple"})
 CONSTRUCTORS = frozenset({"__init__", "__new__", "__post_init__"})
-QUESTION_WORDS = ("What", "Who", "Whose", "Whether", "Which", "Where", "When", "Why", "How", "See")
+QUESTION_WORDS = frozenset(
+    ("what", "who", "whom", "whose", "whether", "which", "where", "when", "why", "how", "see")
+)
+BEFORE_QUESTIONS = frozenset(
+    (
+        *("about", "after", "against", "among", "and", "as", "at", "before", "behind", "between"),
+        *("by", "for", "from", "in", "into", "like", "of", "on", "or", "over", "since", "through"),
+        *("to", "towards", "under", "until", "up", "upon", "with", "within", "without", ""),
+    )
+)
+"""Words that make no statement of a question: "From where", "To whom", "... and when"."""
 OF_NAMED_TUPLES = frozenset({"_replace", "_asdict", "_fields", "_make"})
 """Public for all that: the underscore keeps them apart from fields."""
 _IS_CAP_WORDS = re.compile("[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*$")
@@ -422,7 +432,7 @@ def _aliases(module: Module) -> Iterator[tuple[str, int]]:
 
 
 def questions(modules: Iterable[Module]) -> Iterator[Finding]:
-    """Find the docstrings of classes and functions that begin with one of `QUESTION_WORDS`.
+    """Find the docstrings of classes and functions that begin as a question.
 
     PEP 257 asks for a sentence: what an instance is, or what a call does.
     """
@@ -433,7 +443,7 @@ def questions(modules: Iterable[Module]) -> Iterator[Finding]:
 
 
 def headings(modules: Iterable[Module]) -> Iterator[Finding]:
-    """Find the docstrings of modules and attributes that begin with one of `QUESTION_WORDS`.
+    """Find the docstrings of modules and attributes that begin as a question.
 
     A heading names its subject: what the module holds, or what the value is.
     """
@@ -449,14 +459,20 @@ def headings(modules: Iterable[Module]) -> Iterator[Finding]:
 
 
 def _question(measured: str, module: Module, name: str, text: ast.stmt) -> Iterator[Finding]:
-    """Find the docstring that a statement may be, if it begins with a question word."""
+    """Find the docstring that a statement may be, if it begins as a question."""
     match text:
         case ast.Expr(value=ast.Constant(value=str(written))):
             first = written.strip().partition("\n")[0]
-            if first.split(" ")[0].rstrip(",:") in QUESTION_WORDS:
+            if _is_question(first):
                 yield Finding(
                     measured, module.part, f"{module.path}:{text.lineno}", f"{name}: {first}"
                 )
+
+
+def _is_question(sentence: str) -> bool:
+    """Say whether its first word, behind `BEFORE_QUESTIONS`, is one of `QUESTION_WORDS`."""
+    words = (word.strip(".,:;").lower() for word in sentence.split())
+    return next((word for word in words if word not in BEFORE_QUESTIONS), "") in QUESTION_WORDS
 
 
 def private_looks(modules: Iterable[Module]) -> Iterator[Finding]:

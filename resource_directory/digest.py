@@ -19,9 +19,9 @@ DIGEST_BYTES: Final = 256
 NOT_TOLD: Final = frozenset({"href", "anchor", "base", "lt"})
 """Attributes of which a digest says nothing."""
 AFTER_S: Final = 3.0
-"""The time after which others are told that there is something new ..."""
+"""The time after which others are told that there is something new."""
 EVERY_S: Final = 30.0
-"""... and how long nothing more after that."""
+"""The time after that in which nothing more is said."""
 _BITS = DIGEST_BYTES * 8
 _MARKS = 3
 """Bits of a term; with 400 terms one in eleven that is not there looks as if it were."""

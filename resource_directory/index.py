@@ -105,7 +105,7 @@ class Index:
                 del self._ids[name], self._values[name]
 
     def estimate(self, criterion: Criterion) -> int:
-        """About how many ids ``find`` would give, found without going through them."""
+        """Estimate how many ids ``find`` would give, without going through them."""
         by_value = self._ids.get(criterion.name)
         if by_value is None:
             return 0

@@ -127,7 +127,7 @@ class Registration:
         return WebLink(self.location, (*named, *self.attributes, ("rt", "core.rd-ep")))
 
     def size(self) -> int:
-        """About how many bytes of memory it takes, in the index too, as measured."""
+        """Return the estimated size in memory in bytes, in the index too, as measured."""
         characters = len(self.endpoint) + len(self.sector) + len(self.base)
         characters += sum(len(name) + len(value) for name, value in self.attributes)
         characters += 2 * sum(map(len, self.texts))

@@ -72,7 +72,7 @@ class SortedValues:
         return block[bisect_right(block, value) :]
 
     def count(self, prefix: str) -> int:
-        """About how many start with a prefix, found without going through them."""
+        """Estimate how many start with a prefix, without going through them."""
         begin = bisect_left(self._last, prefix)
         if begin == len(self._blocks):
             return 0

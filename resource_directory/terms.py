@@ -1,4 +1,4 @@
-"""By what links and endpoints are found: the names and values of their attributes, as terms."""
+"""Terms by which links and endpoints are found: the names and values of their attributes."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ class Watches:
 
 
 def _chosen(criteria: Sequence[Criterion]) -> Criterion | None:
-    """Under which criterion a look-up stands: the one that the fewest meet, as far as it shows."""
+    """Return the criterion under which a look-up stands: the one that seems met by the fewest."""
     return min(
         criteria, key=lambda c: (c.is_prefix, c.name != "href", c.name != "ep"), default=None
     )

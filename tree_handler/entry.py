@@ -81,7 +81,7 @@ def accepted_at(row: Row, clock_us: int) -> Row:
 
 
 def row_size(row: Row) -> int:
-    """About what a message takes in a body, in bytes and in work."""
+    """Return the estimated cost of a message in a body, in bytes and in work."""
     size = len(row[0]) + len(row[2])
     if len(row) > 3:
         size += properties_bytes(row[3])
@@ -91,7 +91,7 @@ def row_size(row: Row) -> int:
 
 
 def properties_bytes(properties: dict[int, Any]) -> int:
-    """About what the properties of a message take, in bytes and in work."""
+    """Return the estimated cost of a message's properties, in bytes and in work."""
     size = PROPERTY_BYTES * len(properties)
     for value in properties.values():
         if isinstance(value, str | bytes):

@@ -183,7 +183,7 @@ def as_json(fleet: Sequence[FleetRow], set_aside: Mapping[str, int] = {}) -> dic
 
 
 def _printable(text: str) -> str:
-    """Without what a peer's name could do to a terminal."""
+    """Return a text without what a peer's name could do to a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -194,7 +194,7 @@ class NumberLedger:
         self._add_counts(change)
 
     def floor(self, stream: Stream) -> int | None:
-        """Up to which number it is not known what the tables have; None: of the whole stream."""
+        """Return up to which number it is not known what tables have; None: the whole stream."""
         closed = self.all.closed.get(stream.origin)
         if closed is not None and stream.epoch in closed:
             return None

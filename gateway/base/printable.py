@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 SAID_CHARACTERS_MAX: Final = 300
-"""Of what an error says, so much is told."""
+"""The longest text of an error that is told, in characters."""
 
 
 def printable(text: str) -> str:

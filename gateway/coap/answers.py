@@ -124,7 +124,8 @@ class Answers:
         access.tell_of_changes(self._reads.clear)
         self._ends: dict[int, Callable[[], None]] = {}
         self._open: dict[int, tuple[Asked, RespondTo, object]] = {}
-        """With what answers: of a write it says whether something may be done already."""
+        """Open requests and what answers them: of a write it says whether something may be done
+        already."""
 
     @property
     def peers(self) -> int:

@@ -41,7 +41,7 @@ class Pages:
             spans[key] = (min(span[0], header.first), max(span[1], header.last))
 
     def stretches(self, key: Epoch, ranges: Intervals, end: int) -> Iterator[tuple[int, int]]:
-        """From where to where a segment must be read for some numbers of a stream.
+        """Yield the stretches of a segment that must be read for some numbers of a stream.
 
         Args:
             key: the stream.

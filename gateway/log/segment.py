@@ -51,7 +51,7 @@ class Segment:
                 self.pages.note(at, header)
 
     def stretches(self, key: Epoch, ranges: Intervals) -> list[tuple[int, int]]:
-        """From where to where it must be read for some numbers of a stream."""
+        """Return the stretches that must be read for some numbers of a stream."""
         if self.pages is None:
             return [(0, self.length)]
         return list(self.pages.stretches(key, ranges, self.length))

@@ -32,7 +32,7 @@ from .trial import ServiceEnds, TrialError
 ROOT = Path("/opt/hedgerow")
 CONFIG = Path("/etc/hedgerow/hedgerow.toml")
 ANSWERS_S = 30.0
-"""In which all listeners answer once."""
+"""The time in which all listeners answer once."""
 UNIT = "hedgerow.service"
 GUARD_UNIT = "hedgerow-trial.service"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")

@@ -18,7 +18,7 @@ from .answers import CoapQuestion, DtlsQuestion, ListenerOnTrial, ListenerQuesti
 from .websocket_questions import FramedMqttQuestion, UpgradeQuestion
 
 ANSWER_S = 5.0
-"""In which a listener answers, and in which it is asked again once."""
+"""The time in which a listener answers, and in which it is asked again once."""
 AGAIN_S = 1.0
 """Between one round of questions and the next."""
 

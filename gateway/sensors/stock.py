@@ -20,7 +20,7 @@ from light_dataclasses import dataclass
 
 NAME: Final = "sensors.json"
 VERSION: Final = 1
-"""Of what the file says."""
+"""The version of the file's format."""
 WITHOUT: Final = "sensors that were added while the gateway ran are gone: add them again"
 MAX_ADDED: Final = 256
 """Tables that may be added."""

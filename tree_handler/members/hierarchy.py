@@ -169,7 +169,7 @@ class Membership:
 
     @property
     def absences(self) -> int:
-        """Of how many gateways it is known that they are absent."""
+        """Return the number of gateways that are known to be absent."""
         return len(self._absent)
 
     @property

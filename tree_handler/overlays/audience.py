@@ -22,7 +22,7 @@ _NOBODY: AudienceMembers = frozenset()
 
 
 class Audience(NamedTuple):
-    """Whom a topic concerns.
+    """The gateways that a topic concerns.
 
     Attributes:
         advertisers: gateways that publish it.

@@ -267,7 +267,7 @@ class Overlays:
         return None if way is None else way.links
 
     def onward(self, overlay: bytes, link: int) -> frozenset[int] | None:
-        """Over which links a batch goes on that came by ``link`` in an overlay.
+        """Return the links over which a batch goes on that came by ``link`` in an overlay.
 
         None if it is to be discarded: this gateway is not in the overlay, or the overlay does not
         forward over that link. It is counted.

@@ -26,7 +26,7 @@ _LOAD_STEP = 0.01
 
 
 class RootPolicy(enum.Enum):
-    """By what the root of an overlay is chosen."""
+    """A rule by which the root of an overlay is chosen."""
 
     CAPACITY = "capacity"
     """The highest C."""

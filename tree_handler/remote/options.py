@@ -88,13 +88,13 @@ def value_of(options: tuple[RemoteOption, ...], number: int) -> bytes | None:
 
 
 def hops_left(options: tuple[RemoteOption, ...]) -> int | None:
-    """Over how many gateways a request may still be passed on; None if it does not say."""
+    """Return over how many gateways a request may still be passed on; None if it does not say."""
     value = value_of(options, HOP_LIMIT)
     return None if value is None else value[0]
 
 
 def max_age_s(options: tuple[RemoteOption, ...]) -> int | None:
-    """For how many seconds an answer says that it is fresh; None if it does not say."""
+    """Return for how many seconds an answer says that it is fresh; None if it does not say."""
     value = value_of(options, MAX_AGE)
     return None if value is None else int.from_bytes(value, "big")
 

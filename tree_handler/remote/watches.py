@@ -118,9 +118,9 @@ class _Watch:
         self.number = number
         self.key = key
         self.observers: dict[int, int] = {}
-        """Over how many gateways each may be passed on."""
+        """The number of gateways over which each may be passed on."""
         self.asked_hops = _UNCOUNTED
-        """Over how many it was asked for last."""
+        """The number of gateways over which it was asked for last."""
         self.response: ResourceResponse | None = None
         self.told_at = 0.0
         self.lease_until = -math.inf

@@ -207,7 +207,7 @@ class EpochOrder:
         return found
 
     def expected(self) -> dict[Epoch, int]:
-        """Up to which number each stream must come that something waits for."""
+        """Return the number up to which each stream must come that something waits for."""
         ends = {(one, epoch): last for one, of in self._ends.items() for epoch, last in of.items()}
         for origin, epochs in self.waiting.items():
             begins = [(CONTROL_PREFIX + origin, epoch) for epoch in epochs]
@@ -251,7 +251,7 @@ class EpochOrder:
         last_known: Callable[[Epoch], int] | None,
         known_to_others: Iterable[int] = (),
     ) -> int | None:
-        """Up to which epoch of an origin all can be opened now; None: no further than before.
+        """Return the epoch of an origin up to which all can be opened now; None: as before.
 
         Args:
             origin: which has epochs that wait.

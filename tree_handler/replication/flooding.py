@@ -1,4 +1,4 @@
-"""Over which links a batch is passed on: those that forward, but for the one it came over.
+"""Flooding: a batch is passed on over the links that forward, but for the one it came over.
 
 A link that is full takes QoS 0 alone: for the rest the log is its queue, and what is read there is
 sent by `replay` until the link has drained.

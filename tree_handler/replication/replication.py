@@ -358,7 +358,7 @@ class Replication:
     # -- what retained messages depend on ----------------------------------------------------
 
     def handed_out(self, stream: Epoch) -> int:
-        """Up to which number local clients have got a stream; what was given up counts as got."""
+        """Return the number up to which local clients got a stream, or it was given up for them."""
         if stream not in self.have and is_over(self.have, stream):
             return MAX_NUMBER
         return self._delivery.handed_out(stream)

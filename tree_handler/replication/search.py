@@ -110,7 +110,7 @@ class Searches:
         self._seals = seals
         self._unlinked_s = unlinked_s
         self._all_linked_at: float | None = None
-        """From when on whoever is within reach is linked; None before the first link."""
+        """The time from which whoever is within reach is linked; None before the first link."""
         self._own = own
         self._epoch = epoch
         self._kept = kept

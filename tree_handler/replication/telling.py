@@ -19,7 +19,7 @@ from tree_handler.replication.actions import SendSummary
 from tree_handler.replication.repair import Summary, kept_from
 
 NEVER: Final = -1
-"""Up to which version a link was told that is new."""
+"""The version up to which a new link was told."""
 
 _NOTHING = Intervals()
 

@@ -59,7 +59,7 @@ class ToldNeighbour:
     picture: Summary = field(default_factory=Summary)
     """All that it has told."""
     told_ranges: int = 0
-    """Of how many ranges that is made."""
+    """The number of ranges in that."""
     is_complete: bool = False
     """True once it has told all: what it has not named it does not have."""
     rounds: int = 0

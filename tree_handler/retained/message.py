@@ -55,7 +55,7 @@ class Retained:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes on a link."""
+        """Return its estimated size on a link."""
         content = len(self.topic) + len(self.payload) + len(self.proof)
         return content + 100 + properties_bytes(self.properties)
 

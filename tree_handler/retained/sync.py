@@ -70,9 +70,9 @@ from tree_handler.retained.versions import BUCKETS, HASH_BYTES, differing
 ANSWER_BYTES = 64 << 10
 """An ANSWER ends when it is so large; one message may be larger."""
 ANSWER_TOPICS = 500
-"""And when so many topics were looked at."""
+"""An answer also ends when so many topics were looked at."""
 ANSWER_PROVEN = 64
-"""And when it has so many with proofs: checking each takes its time."""
+"""An answer also ends when it has so many with proofs: checking each takes its time."""
 POLL_S = 0.25
 """While the log catches up, it is looked at so often."""
 ASK_TIMEOUT_S = 30.0

@@ -41,7 +41,7 @@ class Log(Protocol):
     """The questions that retained messages ask of replication."""
 
     def handed_out(self, stream: Epoch) -> int:
-        """Up to which number local clients have got a stream, or what was given up counts as."""
+        """Return the number up to which local clients got a stream, or it was given up for them."""
 
     def may_come(self, stream: Epoch, number: int) -> bool:
         """Return whether a number is here behind a gap, or a neighbour can send it."""

@@ -24,7 +24,7 @@ TOMBSTONES_MAX: Final = 100_000
 BYTES_MAX: Final = 32 << 20
 """Characters of their topics. Beyond either some go early, which is counted."""
 LASTING_SHARE = 10
-"""Of what may be kept, so many parts are one that may be older than the retention."""
+"""One part of so many that may be kept may be older than the retention."""
 _HEAP_SLACK: Final = 16
 
 
@@ -80,7 +80,7 @@ class _Heaps:
             self._make_anew()
 
     def oldest(self) -> tuple[float, str] | None:
-        """Since when the oldest of the young is there, and its topic; None without any."""
+        """Return since when the oldest of the young is there, and its topic; None without any."""
         while self._ages:
             since_s, topic = self._ages[0]
             dead = self._of.get(topic)

@@ -302,7 +302,7 @@ def differing(one: bytes, other: bytes) -> list[int]:
 
 
 def bucket_of(topic: str) -> int:
-    """In which bucket a topic is; the same on all gateways."""
+    """Return the bucket that a topic is in; the same on all gateways."""
     return zlib.crc32(topic.encode()) % BUCKETS
 
 

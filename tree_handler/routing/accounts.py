@@ -253,7 +253,7 @@ class Accounts:
                 yield (self.origin, epoch), stream.last, claimed
 
     def saved_up_to(self, epoch: int) -> int:
-        """Up to which number of an epoch it was saved for whom they are."""
+        """Return the number of an epoch up to which the receivers were saved."""
         stream = self.streams.get(epoch)
         return 0 if stream is None else stream.saved_last
 

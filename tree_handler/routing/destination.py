@@ -85,7 +85,7 @@ class Destination:
 
     @property
     def asked(self) -> int:
-        """Of how many streams something is asked for."""
+        """Return the number of streams of which something is asked for."""
         return len(self._asked)
 
     def take(

@@ -1,4 +1,4 @@
-"""Over which link another gateway is reached in the spanning tree (C4's SRT).
+"""The location of other gateways: the link over which the spanning tree reaches each (C4's SRT).
 
 Each gateway tells its neighbour over each forwarding link whom it reaches over its others, itself
 included: all of them when the link starts to forward, then what changes. So on a tree every
@@ -27,7 +27,7 @@ from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 MAX_BEHIND: Final = 10_000
 """Gateways behind one link; a neighbour that tells of more is broken."""
 MAX_BYTES: Final = 2 << 20
-"""Of what a neighbour tells: twice that many names and lives, and ids that have gone."""
+"""Bound on what a neighbour tells: twice that many names and lives, and ids that have gone."""
 SIZE: Final = MessageSize(MAX_BYTES, 5 * MAX_BEHIND + LATER_ELEMENTS, MAX_BEHIND)
 
 
@@ -141,7 +141,7 @@ class Locator:
         return None
 
     def epoch_of(self, gateway_id: str) -> int | None:
-        """Under which boot epoch a gateway is in reach; None if it is not."""
+        """Return the boot epoch under which a gateway is in reach; None if it is not."""
         way = self.way_to(gateway_id)
         return None if way is None else way.epoch
 

@@ -138,7 +138,7 @@ def usable_paths(gateways: dict[str, Gateway], network: Network) -> dict[str, se
 
 
 def within_reach(gateways: dict[str, Gateway], network: Network, now: float) -> dict[str, set[str]]:
-    """Whom each gateway can ask now: one that is paused is asked over connections that it has."""
+    """Return the gateways that each can ask now: a paused one over connections that it has."""
     paths, links = usable_paths(gateways, network), linked(gateways, network)
     for gateway_id, gateway in gateways.items():
         if gateway.paused_until_s > now:
@@ -151,7 +151,7 @@ def within_reach(gateways: dict[str, Gateway], network: Network, now: float) -> 
 def linked(
     gateways: dict[str, Gateway], network: Network, since_s: float = math.inf
 ) -> dict[str, set[str]]:
-    """To whom each gateway is connected, as both see it, by connections made before a time."""
+    """Return the gateways linked to each, as both see it, by connections made before a time."""
     links: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
     for connection in network.connections:
         first, second = connection.edge.ids

@@ -142,7 +142,7 @@ class Gateway:
         return other_life(other.boot_epoch, linked, self.reaches(other.gateway_id)) is None
 
     def reaches(self, gateway_id: str) -> int | None:
-        """Under which boot epoch the tree reaches a gateway, where that is kept track of."""
+        """Return the boot epoch under which the tree reaches a gateway, where that is known."""
         return None
 
     def link_up(self, end: End) -> None:

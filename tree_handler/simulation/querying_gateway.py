@@ -107,7 +107,7 @@ class QueryingGateway:
         self.told: dict[int, bytes] = {}
         """The last body that each observer was told."""
         self.targets: dict[int, str] = {}
-        """Whom each observer observes."""
+        """The gateway that each observer observes."""
         self._told_here: dict[tuple[str, str], Execute] = {}
         self._world = world
         self._slept_s = 0.0

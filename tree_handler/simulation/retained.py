@@ -38,7 +38,7 @@ from tree_handler.spanning.spanning_tree import SpanningTree
 TOPICS = 12
 NOW_US = EARLIEST_US + 300 * 24 * 3600 * 1_000_000
 WRONG_CLOCKS_US = (0, 0, 0, 30_000, -21 * 24 * 3600 * 1_000_000, 5 * 365 * 24 * 3600 * 1_000_000)
-"""By how much a wall clock is wrong; drawn for each life."""
+"""Errors of wall clocks; one is drawn for each life."""
 AT_1970 = 0.15
 """Of lives: those whose wall clock begins at 1970."""
 

@@ -56,7 +56,7 @@ class History(Protocol):
         """A position before a message of a stream; that of the end if it is not there."""
 
     def due(self) -> dict[Epoch, int]:
-        """Up to which number clients have, or are due, the messages of each stream of clients."""
+        """Return the number up to which clients have, or are due, each stream of clients."""
 
     def lacks(
         self, key: Epoch, first: int, last: int, *, may_wait: bool = False

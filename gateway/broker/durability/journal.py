@@ -87,7 +87,7 @@ class Operation(enum.IntEnum):
     RELEASED = 5
     """packet id of the client's own message: it is no longer `incoming`"""
     INHERITS = 6
-    """how many events of the frame and then of these operations came before, origin, epoch, numbers
+    """count of earlier events of the frame and then of these operations, origin, epoch, numbers
     (first and last in turn), flags, identifiers, times (`saved.SavedPlaces`), a message that the
     log has no longer or None: messages of a shared subscription wait for the session that did for
     one that has ended. As with the next two it is no event, though it counts as one, for a release

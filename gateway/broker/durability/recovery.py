@@ -149,11 +149,11 @@ class Recovery:
             message.expires_at_s = self._now_s + max(0.0, min(whole_s, left_s))
 
     def _waited_s(self, since_us: int | None) -> float:
-        """For how long, up to now, something has waited; less than 0 if it is to come."""
+        """Return how long, up to now, something has waited; less than 0 if it is to come."""
         return 0.0 if since_us is None else (self._clock.now_us() - since_us) / 1_000_000
 
     def _waited_since_s(self, entry: Entry, stream: Epoch) -> float:
-        """For how long a message has waited since its origin accepted it."""
+        """Return how long a message has waited since its origin accepted it."""
         if not self._clock.goes_on:  # what was known of the origin's clock was counted by another
             return 0.0
         return self._durable.waited_s(stream, entry.accepted_us)
@@ -230,7 +230,7 @@ class Recovery:
     # -- journal frames --------------------------------------------------------------------------
 
     _frames_key: Epoch = ("", 0)
-    """Under which origin and epoch the last journal frame stood."""
+    """The origin and epoch of the last journal frame."""
     _life: int = 0
     """The life of this gateway in which it was written that is being read; 0 if not known."""
     _numbered: int = 0

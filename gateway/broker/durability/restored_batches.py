@@ -75,7 +75,7 @@ class RestoredBatches:
         return list(self._streams)
 
     def delivered(self, key: Epoch) -> int:
-        """Up to which number a stream was delivered."""
+        """Return the number up to which a stream was delivered."""
         return self._of(key).delivered
 
     def last(self, key: Epoch) -> int:

@@ -111,7 +111,7 @@ class RestoredSessions:
         self._budget = Budget(self._limits)
         self._sessions: dict[int, Session] = {}
         self._away_us: dict[int, int] = {}
-        """Since when sessions' clients were away, on the lasting clock."""
+        """The times since which sessions' clients were away, on the lasting clock."""
         self._given: defaultdict[int, set[str]] = defaultdict(set)
         """Topics of retained messages that the frame gives, by session."""
         self.next_number = 1

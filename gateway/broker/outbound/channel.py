@@ -152,11 +152,11 @@ class Channel:
         self.aliases: OutgoingAliases | None = None
         self.held_ticket = 0
         self._pauses = 0
-        """For how many reasons nothing more is to be written."""
+        """The number of reasons for which nothing more is to be written."""
         self.unsafe_bytes = 0
         self._held_bytes = 0
         self._not_reading = 0
-        """For how many reasons reading is paused."""
+        """The number of reasons for which reading is paused."""
 
     # -- the transport -------------------------------------------------------------------------
 

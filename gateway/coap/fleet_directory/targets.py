@@ -36,7 +36,7 @@ class LookedUp:
     asker: Hashable
 
     def key(self, gateway_id: str) -> Hashable:
-        """Under which the answer of a gateway is kept."""
+        """Return the key under which the answer of a gateway is kept."""
         return gateway_id, self.path, self.query.asked, self.asker
 
     def request(

@@ -33,7 +33,7 @@ class Reach(Protocol):
     """Says which gateways are in reach."""
 
     def epoch_of(self, gateway_id: str) -> int | None:
-        """Under which boot epoch a gateway is in reach now; None if it is not."""
+        """Return the boot epoch under which a gateway is in reach now; None if it is not."""
 
     def way_to(self, gateway_id: str) -> WayThere | None:
         """Return how a gateway is reached now; None if it is not."""

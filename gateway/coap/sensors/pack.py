@@ -52,7 +52,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
     """
 
     roll: SensorRoll | None = None
-    """By which sensors are listed and added."""
+    """The roll by which sensors are listed and added."""
 
     def __init__(
         self,

@@ -205,7 +205,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
     """
 
     roll: SensorRoll | None = None
-    """By which it can be removed."""
+    """The roll by which it can be removed."""
     may_write: MayWrite = staticmethod(anybody)
     """Says again who may remove it."""
 

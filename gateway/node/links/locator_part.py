@@ -44,7 +44,7 @@ class LocatorPart:
         return self.locator.reached
 
     def epoch_of(self, gateway_id: str) -> int | None:
-        """Under which boot epoch the tree reaches a gateway now; None if it does not."""
+        """Return the boot epoch under which the tree reaches a gateway now; None if it does not."""
         return self.locator.epoch_of(gateway_id)
 
     def way_to(self, gateway_id: str) -> WayThere | None:

@@ -1,4 +1,4 @@
-"""Whom to dial, when, and when to give up: static neighbours, and those that were found.
+"""Dialling of neighbours, static and found: which, when, and when to give up.
 
 An address is dialled until it holds a link, with exponential back-off and jitter, so that a
 fleet that comes back from a power cut does not knock in step. A static neighbour is dialled for

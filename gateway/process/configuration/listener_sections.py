@@ -28,7 +28,7 @@ HOST_FIELDS: Mapping[str, str] = {
     "ws": "websocket_host",
     "wss": "secure_websocket_host",
 }
-"""And where they are; without one of the others ``host`` counts for it."""
+"""The fields that say where they are; without one of the others ``host`` counts for it."""
 CLIENT_CERTIFICATES = ("none", "optional", "required")
 """The demands on clients over TLS."""
 

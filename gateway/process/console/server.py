@@ -35,7 +35,8 @@ TIME_S = 5.0
 WEB_CONNECTIONS_MAX = 64
 """With a page: a browser has up to six."""
 CONNECTIONS_PER_VISITOR = 16
-"""Of who has logged in: they stay, while further ones make room as a stranger's do."""
+"""Connections of one who has logged in: they stay, while further ones make room as a stranger's
+do."""
 BODY_S = 10.0
 """With a page, from the first byte of a request to its last, TLS included."""
 ANSWER_S = 40.0

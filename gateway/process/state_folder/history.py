@@ -80,7 +80,7 @@ class LogHistory:
         return self._log.where(key, number)
 
     def due(self) -> dict[Epoch, int]:
-        """Up to which number clients have, or are due, the messages of each stream of clients."""
+        """Return the number up to which clients have, or are due, each stream of clients."""
         core = self._node.replication
         return {
             stream: core.handed_out(stream) for stream in self._log.have if core.is_clients(stream)

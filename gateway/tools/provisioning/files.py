@@ -21,7 +21,7 @@ AUTHORITY = "authority"
 CONFIGURATION = "hedgerow.toml"
 OPEN_MODE = 0o644
 SYSTEM_USER = "hedgerow"
-"""Whom a gateway of the system runs as; deploy/ansible's name for it."""
+"""The user that a gateway of the system runs as; deploy/ansible's name for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ class ExpiryWatch:
         self._timer: Alarm | None = None
         self._said_at_s = 0.0
         self._ahead_s = 0.0
-        """By how much the wall clock was ahead of the event loop's."""
+        """The lead of the wall clock over the event loop's."""
         self._ended: frozenset[Expiring] = frozenset()
 
     def follow(self, expiring: Sequence[Expiring]) -> None:

@@ -170,7 +170,7 @@ def now() -> datetime.datetime:
 
 
 def _extended(roles: Sequence[str]) -> list[x509.ObjectIdentifier]:
-    """For which end of a TLS connection (4.2.1.12): a user's certificate serves nobody."""
+    """Return the ends of TLS that it is for (4.2.1.12): a user's certificate serves nobody."""
     if LINKED_ROLES.intersection(roles):
         return [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     if ENROLMENT in roles:

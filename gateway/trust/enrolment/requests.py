@@ -39,7 +39,7 @@ class EnrolmentRequestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class TrustedNow:
-    """Whom a fleet trusts, in PEM.
+    """The authorities that a fleet trusts, in PEM.
 
     Attributes:
         authorities: the certificates of the authorities.

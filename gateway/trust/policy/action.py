@@ -65,7 +65,7 @@ class ActionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """At which gateway something is done.
+    """The gateway, domain or group at which something is done.
 
     Attributes:
         gateway: its id; empty for the one that decides.

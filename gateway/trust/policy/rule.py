@@ -15,7 +15,7 @@ CONCEAL: Final = "conceal"
 """Denies reading, without saying so."""
 
 EVERYBODY: Final = "*"
-"""Whom a rule is for that is for all, strangers too."""
+"""The principal of a rule that is for all, strangers too."""
 ANY_NAME: Final = "*"
 PUBLIC: Final = "coap.public"
 """The place of rules that the configuration makes, for what anybody may read."""

@@ -1,4 +1,4 @@
-"""Whom each gateway called the root, over time: a lane a gateway."""
+"""Lanes of the roots over time: a lane a gateway shows which one it called the root."""
 
 from __future__ import annotations
 
