@@ -134,8 +134,8 @@ class Looked:
 
 
 def look_up(gateways: int, seed: int, window_s: float | None) -> tuple[Looked, Looked, Looked]:
-    """A look-up of all, and what it would be with one question for all (calculated), also with
-    answers that wait for each other.
+    """Return a look-up of all, and what it would be with one question for all (calculated), also
+    with answers that wait for each other.
 
     Args:
         gateways: in the fleet.
@@ -170,7 +170,7 @@ def _one_question(
     messages: Counter[str],
     octets: Counter[str],
 ) -> tuple[Looked, Looked]:
-    """One signed question that parts where ways part, with the ids of those behind each link."""
+    """Reckon one signed question that parts where ways part, with the ids behind each link."""
     far = distances(world, asker.record.id)
     asked = [name for name in able(world) if name != asker.record.id]
     links = _links_on_ways(world, asker, asked)
@@ -182,7 +182,7 @@ def _one_question(
 
 
 def _links_on_ways(world: DirectoryWorld, asker: DirectoryNode, asked: Sequence[str]) -> int:
-    """Links of the tree that lead from the asker to any of those that it asks."""
+    """Return links of the tree that lead from the asker to any of those that it asks."""
     before, front = {asker.record.id: ""}, [asker.record.id]
     for at in front:
         gateway = world.nodes[at].gateway

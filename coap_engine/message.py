@@ -19,7 +19,7 @@ Option = tuple[int, bytes]
 
 
 def value_of(options: tuple[Option, ...], number: int) -> bytes | None:
-    """The first value of an option; None if it is not there."""
+    """Return the first value of an option; None if it is not there."""
     for each, value in options:
         if each == number:
             return value
@@ -111,11 +111,11 @@ class CoapRequest:
         )
 
     def values(self, number: int) -> list[bytes]:
-        """All values of an option, in order."""
+        """Return all values of an option, in order."""
         return [value for each, value in self.options if each == number]
 
     def value(self, number: int) -> bytes | None:
-        """The first value of an option; None if it is not there."""
+        """Return the first value of an option; None if it is not there."""
         return value_of(self.options, number)
 
 

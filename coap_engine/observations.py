@@ -167,7 +167,7 @@ class Observations:
     def first_response(
         self, exchange: int, response: CoapResponse, now: float, *, is_confirmable: bool = False
     ) -> int | None:
-        """The Observe value of the response to the registration.
+        """Return the Observe value of the response to the registration.
 
         Args:
             exchange: of the registration.
@@ -216,7 +216,7 @@ class Observations:
             self._by_message[one.peer.address, message_id] = one
 
     def acknowledged(self, exchange: int, now: float) -> Notification | None:
-        """The confirmable notification under way was acknowledged: what waited, to be sent now."""
+        """Return what waited, to be sent now: the notification under way was acknowledged."""
         one = self._by_exchange.get(exchange)
         if one is None:
             return None
@@ -232,7 +232,7 @@ class Observations:
         return self._waiting(one, now) if one is not None else None
 
     def gave_up(self, exchange: int) -> list[int]:
-        """A confirmable notification was not answered: the exchanges that ended.
+        """Return the exchanges that ended: a confirmable notification was not answered.
 
         Those are all of the observer's address, as nobody is there: each would be found out by
         as many datagrams more.
@@ -245,7 +245,7 @@ class Observations:
         return ended
 
     def reset(self, peer: CoapPeer, message_id: int) -> int | None:
-        """A Reset came: the exchange that ended, if the message was the last of an observation."""
+        """Return the exchange that a Reset ended, if the message was the last of an observation."""
         ended = self._ended(self._by_message.get((peer.address, message_id)))
         if ended is not None:
             self.rejected += 1

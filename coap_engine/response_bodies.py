@@ -115,7 +115,7 @@ class ResponseBodies:
         response: CoapResponse,
         now: float,
     ) -> CoapResponse:
-        """The part of a response that was asked for; all of it if it fits into one block.
+        """Return the part of a response that was asked for; all of it if it fits into one block.
 
         Args:
             peer: who is answered.
@@ -173,7 +173,8 @@ class ResponseBodies:
         self.bodies.handle_timer(now)
 
     def _asked(self, value: bytes) -> Block:
-        """The block asked for; if it is larger than ours, the one of our size at its place."""
+        """Return the block asked for; if it is larger than ours, the one of our size at its
+        place."""
         block = Block.decode(value)
         smaller = block.size_exponent - self._limits.size_exponent
         if smaller <= 0:

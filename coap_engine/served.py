@@ -243,7 +243,7 @@ class ServedExchanges:
             self._notify(exchange, notification, now)
 
     def reset(self, peer: CoapPeer, message_id: int) -> bool:
-        """A Reset came: whether it was to a notification, whose observer is dropped."""
+        """Return whether a Reset was to a notification, whose observer is dropped."""
         number = self._observations.reset(peer, message_id)
         if number is None:
             return False
@@ -398,7 +398,8 @@ class ServedExchanges:
 
 
 def _with_observe(options: tuple[Option, ...], observe: int | None) -> tuple[Option, ...]:
-    """Options of a response with its Observe value; None for none (RFC 7641, section 4.2)."""
+    """Return options of a response with its Observe value; None for none (RFC 7641, section
+    4.2)."""
     if observe is None:
         return options
     return with_options(options, (option_numbers.OBSERVE, encode_uint(observe)))

@@ -58,6 +58,7 @@ LATE_ATTRIBUTES = "attributes born outside constructors"
 SHARED_NAMES = "names of classes and types that stand twice"
 QUESTIONS = "docstrings that begin as a question or a reference"
 HEADINGS = "headings of modules and attributes that begin so"
+UNSAID_RETURNS = "docstrings of results without a verb"
 PRIVATE_LOOKS = "looks at private attributes of others"
 
 MODULE_STATEMENTS = 300
@@ -88,6 +89,8 @@ BEFORE_QUESTIONS = frozenset(
     )
 )
 """Words that make no statement of a question: "From where", "To whom", "... and when"."""
+NOUNS_BEGIN = frozenset({"A", "An", "The", "All", "Each", "Those", "Its", "Of", "One"})
+"""First words of a noun phrase: with them a docstring begins that leaves out "Return"."""
 OF_NAMED_TUPLES = frozenset({"_replace", "_asdict", "_fields", "_make"})
 """Public for all that: the underscore keeps them apart from fields."""
 _IS_CAP_WORDS = re.compile("[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*$")
@@ -223,6 +226,7 @@ def measure(files: Iterable[tuple[PurePosixPath, str]]) -> Measured:
         *shared_names(modules),
         *questions(parsed),
         *headings(parsed),
+        *unsaid_returns(modules),
     ]
     return Measured(tuple(findings))
 
@@ -442,6 +446,29 @@ def questions(modules: Iterable[Module]) -> Iterator[Finding]:
                 yield from _question(QUESTIONS, module, node.name, node.body[0])
 
 
+def unsaid_returns(modules: Iterable[Module]) -> Iterator[Finding]:
+    """Find the docstrings of functions with a result that begin with one of `NOUNS_BEGIN`.
+
+    A property is named as an attribute is, and a true or false is often that of an event.
+    """
+    for module in modules:
+        for node in ast.walk(module.syntax):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _has_result(node):
+                first = (ast.get_docstring(node) or "").partition("\n")[0]
+                if first.partition(" ")[0] in NOUNS_BEGIN:
+                    place = f"{module.path}:{node.lineno}"
+                    yield Finding(UNSAID_RETURNS, module.part, place, f"{node.name}: {first}")
+
+
+def _has_result(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Say whether a call returns more than true or false, and is no property."""
+    result = function.returns and ast.unparse(function.returns)
+    decorators = (ast.unparse(each) for each in function.decorator_list)
+    return result not in {None, "None", "bool", "NoReturn"} and not any(
+        "property" in each or "setter" in each for each in decorators
+    )
+
+
 def headings(modules: Iterable[Module]) -> Iterator[Finding]:
     """Find the docstrings of modules and attributes that begin as a question.
 
@@ -507,6 +534,7 @@ OF_PARTS = (
     LATE_ATTRIBUTES,
     QUESTIONS,
     HEADINGS,
+    UNSAID_RETURNS,
 )
 ROWS = (
     *((measured, part) for measured in OF_PARTS for part in PARTS),

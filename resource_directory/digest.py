@@ -28,7 +28,7 @@ _MARKS = 3
 
 
 def terms_of(registration: Registration) -> set[Term]:
-    """The terms of a registration that digests tell."""
+    """Return the terms of a registration that digests tell."""
     found = {term for term in endpoint_terms(registration) if term[0] not in NOT_TOLD}
     for attributes in set(registration.link_attributes):
         found.update(term for term in attribute_terms(attributes) if term[0] not in NOT_TOLD)
@@ -97,7 +97,7 @@ class DirectoryDigest:
         """Change nothing: a renewal has the same terms."""
 
     def take(self, registrations: Iterable[Registration]) -> bytes:
-        """The digest now.
+        """Return the digest now.
 
         Args:
             registrations: all there are; looked at only if some have gone since.

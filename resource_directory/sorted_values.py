@@ -50,7 +50,7 @@ class SortedValues:
             del self._blocks[at], self._last[at]
 
     def starting_with(self, prefix: str) -> Iterator[str]:
-        """The values that start with a prefix, in order; others may come and go meanwhile."""
+        """Yield the values that start with a prefix, in order; others may come and go meanwhile."""
         at = bisect_left(self._last, prefix)
         if at == len(self._blocks):
             return
@@ -64,7 +64,7 @@ class SortedValues:
             block = self._behind(block[-1])
 
     def _behind(self, value: str) -> list[str]:
-        """Some values behind one that is or was there."""
+        """Return some values behind one that is or was there."""
         at = bisect_right(self._last, value)
         if at == len(self._blocks):
             return []

@@ -89,7 +89,7 @@ class Watches:
             del self._by_prefix[criterion.name]
 
     def take_changed(self) -> list[int]:
-        """The watches whose look-up may answer otherwise than when this was last asked."""
+        """Return the watches whose look-up may answer otherwise than when this was last asked."""
         keys = [key for watched in self._changed for key in sorted(watched.watchers)]
         self._changed.clear()
         return keys

@@ -49,7 +49,7 @@ class Entry:
 
     @classmethod
     def of(cls, row: Row) -> Entry:
-        """The message that stands in a body."""
+        """Return the message that stands in a body."""
         entry = cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), *row[3:5])
         if len(row) > 5:
             entry.accepted_us = accepted_us(row)
@@ -57,7 +57,7 @@ class Entry:
         return entry
 
     def row(self) -> Row:
-        """The message as it stands in a body."""
+        """Return the message as it stands in a body."""
         return with_holders(self._bare_row(), self.holders)
 
     def _bare_row(self) -> Row:

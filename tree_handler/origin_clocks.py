@@ -117,7 +117,7 @@ class OriginClocks:
         return max(found, told)
 
     def _hearsay(self, stream: Epoch, now_us: int, but: int | None = None) -> int | None:
-        """The least that it reads by what anybody tells."""
+        """Return the least that it reads by what anybody tells."""
         by_all = [
             told.by(now_us)
             for link, heard in self._heard.items()

@@ -244,7 +244,7 @@ class Sharing:
         self._let_go(held)
 
     def all_held(self) -> list[HeldBatch]:
-        """All that is held, for an end of this life: nobody has said that it has it."""
+        """Return all that is held, for an end of this life: nobody has said that it has it."""
         found = [held for held in self._held.values() if held.header.logged]
         for held in found:
             held.why = "aged"

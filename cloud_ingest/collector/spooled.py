@@ -94,7 +94,7 @@ class Spooled:
 
 
 def signed(body: bytes, signature: bytes) -> bytes:
-    """A statement as it is sent."""
+    """Return a statement as it is sent."""
     packed: bytes = msgpack.packb([body, signature])
     return packed
 

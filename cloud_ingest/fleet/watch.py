@@ -244,7 +244,8 @@ class FleetWatch:
         )
 
     def unwritten(self) -> FleetChanges | None:
-        """Rows that an earlier watch was about to append when it ended; None if there are none."""
+        """Return rows that an earlier watch was about to append when it ended; None if there are
+        none."""
         outbox = self._state.outbox
         if not outbox.is_being_written:
             return None
@@ -262,7 +263,7 @@ class FleetWatch:
         self._state.outbox = state.RowOutbox(self._state.outbox.number + 1)
 
     def state(self) -> bytes:
-        """All that another watch needs to go on."""
+        """Return all that another watch needs to go on."""
         return self._state.encode()
 
     # -- gateways --------------------------------------------------------------------------------

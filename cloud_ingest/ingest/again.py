@@ -139,12 +139,12 @@ class QuarantineAgain:
         return {name: (told.domain, told.group) for name, told in self._ledger.all.places.items()}
 
     def _messages(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Those of the quarantine, of the version that was opened."""
+        """Return those of the quarantine, of the version that was opened."""
         rows = self._quarantine.rows(columns, at_once=SOME_ROWS)
         return (row for row in rows if row["origin"] is not None)
 
     def _had(self) -> Numbered:
-        """Of the quarantine's messages those that telemetry has: an earlier run has moved them."""
+        """Return the quarantine's messages that telemetry has: an earlier run has moved them."""
         origins: set[str] = set()
         days: set[date] = set()
         for row in self._messages(("origin", *_TIMES)):

@@ -367,7 +367,8 @@ def _shipped(spark: SparkSession, master: str) -> Iterator[None]:
 
 
 def _checkpoint(options: argparse.Namespace, tables: TableStore) -> Path:
-    """The folder of what Spark remembers: by default each address of tables has one of its own."""
+    """Return the folder of what Spark remembers: by default each address of tables has one of its
+    own."""
     if options.checkpoint is not None:
         return Path(options.checkpoint.resolve())
     name = f"_checkpoint-{options.name}"
@@ -379,12 +380,12 @@ def _checkpoint(options: argparse.Namespace, tables: TableStore) -> Path:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line, where argparse would print its usage as well."""
+        """Print one line, where argparse would print its usage as well."""
         self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message}\n")
 
 
 def _wrong(options: argparse.Namespace) -> str | None:
-    """The first argument that can't be used, and why."""
+    """Return the first argument that can't be used, and why."""
     return next(argument_faults(options), None)
 
 

@@ -57,7 +57,7 @@ class Stream(NamedTuple):
 
     @classmethod
     def of_life(cls, origin: str, epoch: int) -> tuple[Stream, ...]:
-        """All that an origin numbers in one life."""
+        """Return all that an origin numbers in one life."""
         return tuple(cls(origin, epoch, *kind) for kind in _KINDS)
 
 
@@ -82,7 +82,7 @@ class ToldPlace(NamedTuple):
 
     @classmethod
     def unknown(cls, time_us: int, error: str) -> ToldPlace:
-        """Of a record that can't be read."""
+        """Return the place of a record that can't be read."""
         return cls(time_us, UNKNOWN_PLACE, UNKNOWN_PLACE, error)
 
     @classmethod
@@ -127,7 +127,7 @@ class LedgerChange:
     forgotten: dict[str, None] = field(default_factory=dict)
 
     def of(self, gateway: str) -> GatewayTotals:
-        """The counts of a gateway, to be added to."""
+        """Return the counts of a gateway, to be added to."""
         found = self.totals.get(gateway)
         if found is None:
             found = self.totals[gateway] = GatewayTotals()
@@ -201,12 +201,12 @@ class NumberLedger:
         return self.all.floors.get(stream, 0)
 
     def fresh(self, stream: Stream, first: int, last: int) -> list[tuple[int, int]]:
-        """The numbers of ``first..last`` that are not seen yet; they may be held."""
+        """Return the numbers of ``first..last`` that are not seen yet; they may be held."""
         seen = self.all.seen.get(stream)
         return [(first, last)] if seen is None else seen.missing(first, last)
 
     def pack(self) -> bytes:
-        """All of it, for a snapshot."""
+        """Return all of it, for a snapshot."""
         return zlib.compress(msgpack.packb([VERSION, *_plain(self.all)]), 1)
 
     @classmethod

@@ -175,7 +175,7 @@ def _named(archive: Path) -> Iterator[None]:
 
 
 def _members(tar: tarfile.TarFile, found: Contents) -> Iterator[ArchivedFile]:
-    """Each file and folder, with what is known so far of the archive noted in ``found``."""
+    """Yield each file and folder, with what is known so far of the archive noted in ``found``."""
     for info in tar:
         name = PurePosixPath("/", info.name)
         if not (info.isfile() or info.isdir()) or info.issparse():

@@ -9,7 +9,8 @@ SAID_CHARACTERS_MAX: Final = 300
 
 
 def printable(text: str) -> str:
-    """The text with its line breaks, control characters and the like as Python escapes them."""
+    """Return the text with its line breaks, control characters and the like as Python escapes
+    them."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

@@ -58,7 +58,7 @@ class ClientRoll:
         self._ranked_at_s = 0.0
 
     async def page(self, after: str = "") -> Mapping[str, Any]:
-        """The next of them in the order of their identifiers, ready for JSON.
+        """Return the next of them in the order of their identifiers, ready for JSON.
 
         Others have turns meanwhile. Whose session is there all the time is told once; whose comes
         or ends meanwhile is told or not.
@@ -89,7 +89,8 @@ class ClientRoll:
         return found
 
     async def busiest(self, count: int) -> Mapping[str, Any]:
-        """Those that are connected and send and get the most, the busiest first, ready for JSON.
+        """Return those that are connected and send and get the most, the busiest first, ready for
+        JSON.
 
         What has passed since somebody asked last decides, then what has since they connected. Two
         who ask by turns shorten each other's time, and both are still told of the busiest. It is
@@ -131,7 +132,7 @@ class ClientRoll:
         return {"count": len(self._core.sessions), "connected": connected, "clients": told}
 
     def one(self, client_id: str) -> Mapping[str, Any] | None:
-        """All that is known of one, ready for JSON; None if there is no such session."""
+        """Return all that is known of one, ready for JSON; None if there is no such session."""
         session = self._core.sessions.get(client_id)
         return None if session is None else self._line(session) | _detail(session)
 

@@ -423,7 +423,7 @@ class _Formats:
 
 
 def _unobserved(request: CoapRequest) -> CoapRequest:
-    """A write without the wish to observe (RFC 7641, section 2, and RFC 8132, section 2.4).
+    """Return a write without the wish to observe (RFC 7641, section 2, and RFC 8132, section 2.4).
 
     Else its resource would be asked to carry it out again at each change.
     """

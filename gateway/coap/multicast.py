@@ -158,7 +158,7 @@ class GroupSocket:
             raise
 
     def fileno(self) -> int:
-        """The descriptor, to be watched."""
+        """Return the descriptor, to be watched."""
         return self._sock.fileno()
 
     def receive(self, now: float) -> None:

@@ -161,7 +161,7 @@ class _Sessions:
         self._log.close()
 
     def requester(self, session_id: int) -> Requester:
-        """A peer as resources see it.
+        """Return a peer as resources see it.
 
         Raises:
             LookupError: its session is gone.

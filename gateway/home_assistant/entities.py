@@ -82,7 +82,7 @@ class Entity:
 
 
 def object_id(name: str) -> str:
-    """A sensor's name as a topic level; no two have the same, for no name has a ``_``."""
+    """Return a sensor's name as a topic level; no two have the same, for no name has a ``_``."""
     return name.replace("/", "_")
 
 
@@ -103,7 +103,7 @@ class Shown:
 
 
 def shown_values(each: ConfiguredSensor) -> Iterator[tuple[str, Shown]]:
-    """The values of a sensor that Home Assistant can show, by their parts; bytes it can't."""
+    """Yield the values of a sensor that Home Assistant can show, by their parts; bytes it can't."""
     sensor = each.sensor
     parts = sensor.parts or {"": SensorPart(sensor.unit, sensor.kind)}
     for part, of in parts.items():

@@ -44,7 +44,7 @@ class SystemdService:
     """The service as systemd runs it (systemctl(1))."""
 
     def boot_id(self) -> str:
-        """The kernel's."""
+        """Return the kernel's."""
         return _BOOT_ID.read_text().strip()
 
     def ends(self) -> ServiceEnds | None:

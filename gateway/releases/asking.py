@@ -27,7 +27,7 @@ class ListenersOnTrial(Protocol):
     """The listeners of the gateway of this machine."""
 
     def schemes(self) -> list[str]:
-        """Those that it has now; empty while it does not run."""
+        """Return those that it has now; empty while it does not run."""
 
     def complaints(self, schemes_before: Sequence[str]) -> Sequence[str]:
         """Return why listeners keep their release from staying; empty if nothing does."""

@@ -205,7 +205,7 @@ class CoapDevice:
         return self._client
 
     async def get(self) -> Value:
-        """Its value; raises as `CoapSensor.read`."""
+        """Return its value; raises as `CoapSensor.read`."""
         return self.value(await self.client.request("GET", self.uri, timeout_s=ASKED_S))
 
     async def put(self, value: Value) -> None:
@@ -269,7 +269,7 @@ def _diagnostic(response: Response) -> str:
     PSK_IDENTITY,
 )
 def build(options: SensorOptions) -> list[Sensor]:
-    """The sensor of a table with a ``uri``, or the actuator, if it is ``writable``.
+    """Return the sensor of a table with a ``uri``, or the actuator, if it is ``writable``.
 
     Raises:
         SensorConfigError: a key is wrong.

@@ -59,7 +59,7 @@ class _Pin:
         self._opening = threading.Lock()
 
     def device(self) -> Any:
-        """The device.
+        """Return the device.
 
         Raises:
             Exception: gpiozero's own, if the pin can't be had.
@@ -158,7 +158,7 @@ class OutputPin(Actuator):
 
 @driver("a pin as a boolean; a change is told at once", PIN, PULL, INPUT_LOW, BOUNCE)
 def build_input(options: SensorOptions) -> list[Sensor]:
-    """The sensor of a table with a ``pin``, ``pull``, ``active_low`` and ``bounce_s``.
+    """Return the sensor of a table with a ``pin``, ``pull``, ``active_low`` and ``bounce_s``.
 
     Raises:
         SensorConfigError: a key is wrong, or gpiozero is missing.
@@ -181,7 +181,7 @@ def build_input(options: SensorOptions) -> list[Sensor]:
 
 @driver("a pin as a boolean actuator", PIN, OUTPUT_LOW, INITIAL)
 def build_output(options: SensorOptions) -> list[Sensor]:
-    """The actuator of a table with a ``pin``, ``active_low`` and ``initial``.
+    """Return the actuator of a table with a ``pin``, ``active_low`` and ``initial``.
 
     Raises:
         SensorConfigError: a key is wrong, or gpiozero is missing.

@@ -46,7 +46,7 @@ class HostSensor(Sensor):
         self.is_quick = is_quick
 
     def read(self) -> float:
-        """The probe's reading."""
+        """Return the probe's reading."""
         return self._probe()
 
 
@@ -95,7 +95,7 @@ def host_sensors(interval_s: float = 10.0, disk: str = "/") -> list[HostSensor]:
 
 
 def cpu_temperature() -> float:
-    """The processor's temperature, degrees Celsius.
+    """Return the processor's temperature, degrees Celsius.
 
     Raises:
         OSError: the machine's sensor is gone.

@@ -82,7 +82,7 @@ class MessageForm:
     off: str = ""
 
     def value(self, message: bytes) -> Value:
-        """The value that a message says.
+        """Return the value that a message says.
 
         Raises:
             MessageError: none.
@@ -218,7 +218,8 @@ class MqttActuator(MqttSensor, Actuator):
     HOLDS,
 )
 def build(options: SensorOptions) -> list[Sensor]:
-    """The sensor of a table with a ``topic``, or the actuator, if it has a ``command_topic``.
+    """Return the sensor of a table with a ``topic``, or the actuator, if it has a
+    ``command_topic``.
 
     Raises:
         SensorConfigError: a key is wrong.

@@ -56,7 +56,7 @@ class OneWireThermometer(Sensor):
         self._file = file
 
     def read(self) -> Outcome:
-        """Degrees Celsius; uncertain, if it may be what the chip says after a loss of power.
+        """Return degrees Celsius; uncertain, if it may be what the chip says after a loss of power.
 
         Raises:
             OSError: the device is gone, or what it said was damaged on the wire.
@@ -74,7 +74,7 @@ class OneWireThermometer(Sensor):
 
 @driver("a DS18B20 or its kin on the 1-Wire bus", DEVICE, OF_FOLDER, NAME)
 def build(options: SensorOptions) -> list[Sensor]:
-    """The thermometers of a table: the one that ``device`` names, or all that there are now.
+    """Return the thermometers of a table: the one that ``device`` names, or all that there are now.
 
     Raises:
         SensorConfigError: a key is wrong, or there is none.

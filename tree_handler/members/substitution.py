@@ -192,7 +192,7 @@ class Substitution:
         return self._leave()
 
     def _taken_back(self, seen: WaysHome, now: float) -> list[SubstituteAction]:
-        """A configured neighbour is there; the substitute that was left may have been missed."""
+        """Take back the substitute that was left for a configured neighbour, if it was missed."""
         left = self._left
         if left is None:
             return []

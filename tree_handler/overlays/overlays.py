@@ -262,7 +262,8 @@ class Overlays:
         return instance.way
 
     def hops(self, topic: str) -> frozenset[int] | None:
-        """The links over which a message of a local client goes now; None is the routed way."""
+        """Return the links over which a message of a local client goes now; None is the routed
+        way."""
         way = self.way(topic)
         return None if way is None else way.links
 
@@ -286,7 +287,7 @@ class Overlays:
         return sum(i.is_root for i in self.instances.values() if i.forwarding)
 
     def snapshots(self) -> list[OverlaySnapshot]:
-        """The overlays that this gateway is in, for status."""
+        """Return the overlays that this gateway is in, for status."""
         return [
             OverlaySnapshot(
                 name,

@@ -48,7 +48,7 @@ class Weights:
     delta: float = 0.1
 
     def load(self, rooted: int, clients: int) -> float:
-        """The load of a gateway."""
+        """Return the load of a gateway."""
         return self.gamma * rooted + self.delta * clients
 
 

@@ -80,7 +80,7 @@ def check_options(what: str, options: object, allowed: Lengths) -> None:
 
 
 def value_of(options: tuple[RemoteOption, ...], number: int) -> bytes | None:
-    """The first value of an option; None if it is not there."""
+    """Return the first value of an option; None if it is not there."""
     for each, value in options:
         if each == number:
             return value
@@ -100,7 +100,7 @@ def max_age_s(options: tuple[RemoteOption, ...]) -> int | None:
 
 
 def with_max_age(options: tuple[RemoteOption, ...], age_s: int) -> tuple[RemoteOption, ...]:
-    """Options with another Max-Age."""
+    """Return options with another Max-Age."""
     value = age_s.to_bytes((age_s.bit_length() + 7) // 8, "big")
     others = [option for option in options if option[0] != MAX_AGE]
     return tuple(sorted([*others, (MAX_AGE, value)], key=_number))

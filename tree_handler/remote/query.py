@@ -231,7 +231,7 @@ class RemoteQueries:
     def answer(
         self, execute: Execute, response: ResourceResponse, now: float, *, goes_on: bool = False
     ) -> Publication | None:
-        """The message that carries a response to an `Execute`; None if nobody waits for it.
+        """Return the message that carries a response to an `Execute`; None if nobody waits for it.
 
         Args:
             execute: what was executed.

@@ -72,7 +72,7 @@ class Repeats:
             self._due.drop(correlation)
 
     def challenged(self, correlation: str, challenge: int, now: float) -> list[Query]:
-        """The target of one wants it shown that it is new: it is sent again at once."""
+        """Send one again at once, whose target wants it shown that it is new."""
         sent = self._sent.get(correlation)
         if sent is None or sent.challenges >= MAX_CHALLENGES:
             return []

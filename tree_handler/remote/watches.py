@@ -326,7 +326,7 @@ class RemoteWatches:
         return []
 
     def _too_far(self, watch: _Watch, response: ResourceResponse) -> list[WatchAction]:
-        """It is further away than was asked for: ask for those who may be passed on further."""
+        """Ask for those who may be passed on further: it is further away than was asked for."""
         spent = tuple(one for one, most in watch.observers.items() if most <= watch.asked_hops)
         if len(spent) == len(watch.observers):
             return self._end(watch, response)

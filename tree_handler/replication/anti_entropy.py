@@ -53,7 +53,7 @@ class AntiEntropy:
         self._neighbours[link] = ToldNeighbour(self.have, self.must_prove)
 
     def link_down(self, link: int, now: float) -> list[SendRequest]:
-        """The neighbour is gone; what it was asked for may be asked of others."""
+        """Ask others for what a neighbour was asked for that is gone."""
         self._neighbours.pop(link, None)
         return self.ask_all(now)
 
@@ -218,7 +218,8 @@ class AntiEntropy:
             state.asked_at = now
 
     def done(self, link: int, now: float) -> list[SendRequest]:
-        """A neighbour has sent all that it had of a request, the last one or one given up before.
+        """Go on when a neighbour has sent all that it had of a request, perhaps one given up
+        before.
 
         It does not say which: of the last one nothing counts as not sent while others are open.
         """
@@ -268,14 +269,15 @@ class AntiEntropy:
     # -- what neighbours know ------------------------------------------------------------------
 
     def last_known(self, stream: Epoch) -> int:
-        """The last number of a stream that any neighbour has, or had before it was trimmed."""
+        """Return the last number of a stream that any neighbour has, or had before it was
+        trimmed."""
         return max(
             (state.last_known(stream) for state in self._neighbours.values()),
             default=0,
         )
 
     def epochs(self, origin: str) -> Iterator[int]:
-        """The epochs of clients' messages of an origin that neighbours named."""
+        """Yield the epochs of clients' messages of an origin that neighbours named."""
         for state in self._neighbours.values():
             for stream in state.picture.have:
                 if stream[0] == origin and (not self.must_prove or state.last_known(stream)):
@@ -334,7 +336,8 @@ class AntiEntropy:
         return found
 
     def said_to_be_of(self) -> list[Epoch]:
-        """The streams of which neighbours say that there was something behind all that came."""
+        """Return the streams of which neighbours say that there was something behind all that
+        came."""
         said = (stream for state in self._neighbours.values() for stream in state.says_more())
         return [
             stream

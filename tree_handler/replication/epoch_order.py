@@ -49,7 +49,7 @@ def note(origin: str, epoch: int) -> tuple[bytes, Header]:
 
 
 def statement(origin: str, epoch: int, have: Mapping[Epoch, Intervals]) -> Entry:
-    """The first message that an origin sends to the gateways in an epoch."""
+    """Return the first message that an origin sends to the gateways in an epoch."""
     ends = sorted(
         (earlier, numbers.last)
         for (name, earlier), numbers in have.items()
@@ -143,7 +143,7 @@ class EpochOrder:
         return self.end(stream) if self._has_told_of(stream) else max(last, said)
 
     def opened(self, name: str) -> list[Epoch]:
-        """A note is in the log; the streams that may be handed out from now on, in order."""
+        """Return the streams that may be handed out from now on, in order: a note is in the log."""
         origin = name.removeprefix(NOTE_PREFIX)
         last = self._have[name, NUMBERED_AS].last
         self._opened[origin] = last

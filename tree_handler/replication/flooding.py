@@ -91,7 +91,7 @@ class Flooding:
         return state.forged
 
     def with_room(self) -> Iterator[int]:
-        """The links that are not full."""
+        """Return the links that are not full."""
         return (link for link, state in self.links.items() if not state.full)
 
     def flood(self, frame: bytes, header: Header, source: int | None) -> list[ReplicationAction]:

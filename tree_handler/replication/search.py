@@ -147,7 +147,7 @@ class Searches:
         return self._pass_on(number, search)
 
     def receive_seek(self, link: int, seek: Seek, now: float) -> list[ReplicationAction]:
-        """A neighbour asks."""
+        """Answer a neighbour that asks."""
         if self._is_known(seek.number):
             return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=True))]
         if len(self._active) >= MAX_SEARCHES or not self._has_room_for(seek.wanted):
@@ -179,7 +179,7 @@ class Searches:
         return self._pass_on(number, search)
 
     def receive_sought(self, link: int, answer: Sought) -> list[ReplicationAction]:
-        """A neighbour that was asked answers."""
+        """Return a neighbour that was asked answers."""
         search = self._active.get(answer.number)
         if search is None or link not in search.waiting:
             return [] if answer.complete else self._unsettled(answer.number)
@@ -199,7 +199,7 @@ class Searches:
         return self._end_if_answered(answer.number, search)
 
     def relay(self, link: int, frame: bytes, header: Header) -> list[ReplicationAction]:
-        """A batch that came over a link is for those who seek it by way of this gateway too.
+        """Return a batch that came over a link is for those who seek it by way of this gateway too.
 
         Live ones too: what was long under way may come when this gateway has looked for it in vain
         and not answered yet. It goes once over each link, however many seek it there and however
@@ -289,8 +289,8 @@ class Searches:
         return {self._own} & {name.removeprefix(CONTROL_PREFIX) for name, _ in wanted}
 
     def denied(self, result: Sought, stream: Epoch) -> Intervals | None:
-        """The numbers of a stream that its origin says itself that it has not; None where nobody
-        signs, and who was asked is what those on the way say."""
+        """Return the numbers of a stream that its origin says itself that it has not; None where
+        nobody signs, and who was asked is what those on the way say."""
         if self._seals is None:
             return None
         origin = stream[0].removeprefix(CONTROL_PREFIX)

@@ -97,5 +97,5 @@ class Telling:
         self.has_changed(epochs_over.note_of(name))
 
     def kept(self, stream: Epoch) -> Intervals:
-        """The numbers of a stream that this gateway's log can still send."""
+        """Return the numbers of a stream that this gateway's log can still send."""
         return kept_from(self.have.get(stream, _NOTHING), self.kept_from.get(stream, 1))

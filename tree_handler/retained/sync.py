@@ -397,6 +397,6 @@ class RetainedSync:
 
 
 def _proven(found: list[Retained], proofs: RetainedProofs) -> list[tuple[Any, ...]]:
-    """Rows with proofs; what is this gateway's own is signed now."""
+    """Return rows with proofs; what is this gateway's own is signed now."""
     own = iter(proofs.prove([told for told in found if told.proof == OWN]))
     return [(next(own) if told.proof == OWN else told).proven_row() for told in found]

@@ -193,7 +193,7 @@ class SyncLink:
         self.differs = True
 
     def late_answer(self) -> SyncSession | None:
-        """An answer comes; return which of those given up it is of, if it is of one."""
+        """Return which of the exchanges given up an answer is of, if it is of one."""
         self.late_wait_s = LATE_AGAIN_S
         return self.late.popleft() if self.late else None
 

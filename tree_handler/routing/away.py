@@ -92,7 +92,7 @@ class Away:
         return gone
 
     def save(self, now: float) -> list[Any]:
-        """All of it, for `load`."""
+        """Return all of it, for `load`."""
         return [[one, int(now - at), position] for one, (at, position) in self._left.items()]
 
     def load(self, rows: Iterable[Any], now: float) -> None:

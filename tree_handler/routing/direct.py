@@ -48,7 +48,7 @@ class Passed:
         return HOPS - self.hops
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb([self.receiver, self.hops, self.topic, self.payload])
         return packed
 

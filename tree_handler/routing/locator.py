@@ -61,7 +61,7 @@ class Behind:
     removed: frozenset[str] = frozenset()
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         added = [[one, self.added[one]] for one in sorted(self.added)]
         packed: bytes = msgpack.packb([self.whole, added, sorted(self.removed)])
         return packed
@@ -134,7 +134,7 @@ class Locator:
         return came
 
     def link_of(self, gateway_id: str) -> int | None:
-        """The link behind which a gateway is; None if it is not in reach."""
+        """Return the link behind which a gateway is; None if it is not in reach."""
         for link in reversed(self._heard):
             if link in self._told and gateway_id in self._heard[link]:
                 return link
@@ -160,13 +160,13 @@ class Locator:
         return self._tell()
 
     def link_down(self, link: int) -> dict[int, Behind]:
-        """A link has ended."""
+        """Forget a link that has ended."""
         self._heard.pop(link, None)
         self._told.pop(link, None)
         return self._tell()
 
     def receive(self, link: int, behind: Behind) -> dict[int, Behind]:
-        """A neighbour tells whom it reaches.
+        """Take from a neighbour whom it reaches; return what to tell others.
 
         Raises:
             ProtocolError: too many gateways.

@@ -116,7 +116,7 @@ class Routed:
         return address_of(routed_wire.pack_pairs(tuple(before)))
 
     def accepted(self, frame: bytes, header: Header, run: Run, now: float) -> list[RoutingAction]:
-        """A batch of clients' messages is numbered, and in the log if it is to be: send it."""
+        """Send a numbered batch of clients' messages, which is in the log if it is to be."""
         to = sorted(run.to)  # a set's order is another one in each process
         if not header.logged:
             before = [(gateway_id, 0) for gateway_id in to]
@@ -260,7 +260,7 @@ class Routed:
     def served(
         self, ask: Ask, frames: Sequence[tuple[bytes, Header]], *, is_all: bool
     ) -> list[RoutingAction]:
-        """The log was read for a request.
+        """Answer a request, for which the log was read.
 
         Args:
             ask: the request.

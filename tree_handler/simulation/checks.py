@@ -92,7 +92,7 @@ MAX_VIOLATIONS = 20
 
 
 def _ring(closed: EdgeConnection) -> list[str] | None:
-    """The gateways of a ring of live connections through ``closed``, None if there is none.
+    """Return the gateways of a ring of live connections through ``closed``, None if there is none.
 
     Looks from both ends in turn, so that the smaller side of a tree decides how long it takes.
     """
@@ -116,7 +116,7 @@ def _ring(closed: EdgeConnection) -> list[str] | None:
 
 
 def component(start: str, neighbours: Callable[[str], Iterable[str]]) -> set[str]:
-    """All that can be reached from ``start``, itself included."""
+    """Return all that can be reached from ``start``, itself included."""
     seen, front = {start}, [start]
     while front:
         for other in neighbours(front.pop()):

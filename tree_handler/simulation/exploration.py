@@ -25,7 +25,7 @@ FEWEST_IN_SHAPE = 3
 
 
 def shape(name: str) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """The gateways and links of a network: ``pair``, ``line-3``, ``ring-4``, ``mesh-4``, ...
+    """Return the gateways and links of a network: ``pair``, ``line-3``, ``ring-4``, ``mesh-4``, ...
 
     Raises:
         ValueError: if there is no such shape.

@@ -114,7 +114,7 @@ class Gateway:
         self.carry_out()
 
     def timer(self, due: Callable[[float], None]) -> Timer:
-        """A timer of this life."""
+        """Return a timer of this life."""
         return Timer(self, self._clock, self._start.local, due)
 
     def outlived(self, epoch: int) -> None:

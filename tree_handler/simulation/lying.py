@@ -32,7 +32,7 @@ LIE_EVERY_S = 0.1
 
 
 def sealing(gateway_id: str) -> Seals:
-    """The seals of a gateway."""
+    """Return the seals of a gateway."""
     return Seals(ModelSigner(gateway_id), ModelRing(), TREE)
 
 

@@ -60,7 +60,7 @@ class Receiver(Protocol):
     replication: Replication
 
     def handed(self, header: Header) -> Intervals:
-        """The numbers of a stream that its clients got."""
+        """Return the numbers of a stream that its clients got."""
 
 
 class Witness(Protocol):
@@ -162,7 +162,8 @@ class ReplicatingGateway(Gateway):
             yield "a request or a search"
 
     def handed(self, header: Header) -> Intervals:
-        """The numbers of an origin and epoch that clients got, of the logged ones or others."""
+        """Return the numbers of an origin and epoch that clients got, of the logged ones or
+        others."""
         kind = self._disk.handed if header.logged else self._unlogged
         return kind[header.stream]
 

@@ -66,7 +66,7 @@ class RetainedTraffic(SimulatedTraffic):
         return 0 if at_1970 else NOW_US + self.chance.choice(WRONG_CLOCKS_US)
 
     def disk(self, gateway_id: str) -> RetainedDisk:
-        """The disk of a gateway."""
+        """Return the disk of a gateway."""
         disk = self.disks[gateway_id]
         assert isinstance(disk, RetainedDisk)
         return disk
@@ -201,7 +201,7 @@ class RetainedOptions(Options):
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """The options of a seed."""
+        """Return the options of a seed."""
         chance = random.Random(f"retained {seed} {gateways}")  # a seed, no secret
         return cls(
             seed,

@@ -298,7 +298,8 @@ class SharedOptions(Options):
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """The options of a seed: no disk is lost or full, for what is only there goes with it."""
+        """Return the options of a seed: no disk is lost or full, for what is only there goes with
+        it."""
         chance = random.Random(f"shared {seed} {gateways}")  # a seed, no secret
         return cls(
             seed,

@@ -55,7 +55,7 @@ class YearsTraffic(RetainedTraffic):
         return YearsGateway(start, disk, self, self.wall_us())
 
     def years_disk(self, gateway_id: str) -> YearsDisk:
-        """The disk of a gateway."""
+        """Return the disk of a gateway."""
         disk = self.disks[gateway_id]
         assert isinstance(disk, YearsDisk)
         return disk
@@ -126,7 +126,7 @@ class YearsTraffic(RetainedTraffic):
                         break
 
     def _not_alike(self, reach: list[str], gateways: dict[str, Gateway]) -> Iterator[str]:
-        """All retain the same, and nothing older than what is on the disk of one of them."""
+        """Yield all retain the same, and nothing older than what is on the disk of one of them."""
         newest: dict[str, RetainedVersion] = {}
         for gateway_id in reach:
             for topic, version in self.disk(gateway_id).written.items():

@@ -253,7 +253,7 @@ class Journal:
     # -- events --------------------------------------------------------------------------------
 
     def open(self) -> SessionRecord:
-        """A record for a session that is durable from now on; `opened` says what it is."""
+        """Return a record for a session that is durable from now on; `opened` says what it is."""
         record = SessionRecord(self.next_session, self)
         self.next_session += 1
         return record
@@ -370,7 +370,7 @@ class Journal:
         self.is_empty = False
 
     def frame(self) -> bytes:
-        """The next frame: all that was noted. Then call `has_written`, or `was_refused`."""
+        """Return the next frame: all that was noted. Then call `has_written`, or `was_refused`."""
         operations = [(record.number, record.operations) for record in self.touched]
         return _pack((self._events, operations, self._publishers))
 

@@ -66,6 +66,6 @@ class Lives:
                 self.was_given(stream)
 
     def in_order(self, streams: Iterable[Epoch]) -> list[Epoch]:
-        """These streams, an origin's earlier ones first."""
+        """Return these streams, an origin's earlier ones first."""
         asked = set(streams)
         return [s for s in self._order if s in asked] + sorted(asked - self._order.keys())

@@ -79,11 +79,11 @@ class RestoredBatches:
         return self._of(key).delivered
 
     def last(self, key: Epoch) -> int:
-        """The highest number of a stream that was read, or delivered."""
+        """Return the highest number of a stream that was read, or delivered."""
         return self._of(key).last
 
     def came(self, frame: bytes, header: Header) -> ReadBatch:
-        """The history has come to a batch."""
+        """Read a batch that the history has come to."""
         stream = self._of(header.stream)
         one = ReadBatch(frame, header)
         stream.last = max(stream.last, header.last)

@@ -125,11 +125,11 @@ class RestoredSessions:
         return iter(self._sessions.values())
 
     def get(self, number: int) -> Session | None:
-        """The session of a number, if there is one."""
+        """Return the session of a number, if there is one."""
         return self._sessions.get(number)
 
     def up_to_date(self) -> list[int]:
-        """The numbers of those whose clients are there, and for whom nothing waits."""
+        """Return the numbers of those whose clients are there, and for whom nothing waits."""
         return [
             number
             for number, session in self._sessions.items()

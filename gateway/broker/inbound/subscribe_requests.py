@@ -236,7 +236,7 @@ class SubscribeRequests:
     def _one(
         self, session: Session, request: SubscriptionRequest, identifier: int, *, may: bool
     ) -> tuple[int, bool]:
-        """The reason code for one filter, and whether it is a new subscription.
+        """Return the reason code for one filter, and whether it is a new subscription.
 
         That the filter is one, the codec has seen to.
         """

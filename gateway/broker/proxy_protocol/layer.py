@@ -184,7 +184,7 @@ class ToldTransport(asyncio.Transport):
         self._below.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are not sent yet."""
+        """Return bytes that are not sent yet."""
         return self._below.get_write_buffer_size()
 
     def is_reading(self) -> bool:

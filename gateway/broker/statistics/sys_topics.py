@@ -60,7 +60,7 @@ def counts(core: DataPlane) -> dict[str, int]:
 
 
 def loads(core: DataPlane) -> dict[str, int]:
-    """The counters whose load is averaged, by topic below ``load/``."""
+    """Return the counters whose load is averaged, by topic below ``load/``."""
     traffic = core.traffic
     return {
         "messages/received": traffic.packets_read,

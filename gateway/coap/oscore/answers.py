@@ -324,7 +324,7 @@ class _Opened:
 
 
 def _marked(response: CoapResponse, block1: bytes) -> CoapResponse:
-    """A response that says to which block it is the answer."""
+    """Return a response that says to which block it is the answer."""
     options = with_options(response.options, (option_numbers.BLOCK1, block1))
     return CoapResponse(response.code, options, response.payload)
 

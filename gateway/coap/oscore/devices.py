@@ -70,7 +70,7 @@ class OscoreDevices:
         return {keys.known_by: there[keys] for keys in told if keys in there}
 
     def _begun(self, names: Iterable[str]) -> SenderNumbers | None:
-        """Numbers that begin for contexts of these names; None where they are lost."""
+        """Return numbers that begin for contexts of these names; None where they are lost."""
         if self._numbers is not None:
             self._numbers.begin(names)
             return self._numbers

@@ -146,7 +146,7 @@ class RemoteAnswers:
         peer: CoapPeer,
         told: OnReply,
     ) -> Callable[[], None]:
-        """One of many is asked; see `gateway.coap.remote.gathering.AskOne`."""
+        """Ask one of many; see `gateway.coap.remote.gathering.AskOne`."""
         loop = asyncio.get_running_loop()
         if record.id == self._parts.gateway_id:
             return self._parts.executor.begin(
@@ -233,7 +233,7 @@ class _Single:
 
 
 def located(response: ResourceResponse, asked: RemoteAsked) -> ResourceResponse:
-    """A response whose location leads to the gateway that has it, from here too."""
+    """Return a response whose location leads to the gateway that has it, from here too."""
     if value_of(response.options, LOCATION_PATH) is None:
         return response
     way = tuple((LOCATION_PATH, one.encode()) for one in (QUERY_SEGMENT, *asked.place))

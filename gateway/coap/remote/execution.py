@@ -172,7 +172,7 @@ class LocalExecution:
         return diagnostic(refusal.code, f"{self._gateway_id}: {refusal.payload.decode()}")
 
     def remote_of(self, peer: CoapPeer) -> RemotePeer:
-        """A vouched peer as resources see it."""
+        """Return a vouched peer as resources see it."""
         address = peer.address
         assert isinstance(address, VouchedAddress), address
         principal = self._access.vouched(address.text, address.roles, address.gateway_id)
@@ -207,5 +207,5 @@ def _identity(principal: Principal) -> PeerIdentity:
 
 
 def diagnostic(code: Any, text: str) -> ResourceResponse:
-    """An error response with a text for people (RFC 7252, 5.5.2)."""
+    """Return an error response with a text for people (RFC 7252, 5.5.2)."""
     return ResourceResponse(int(code), text.encode())

@@ -68,7 +68,7 @@ class RemoteParts:
     deadline_s: float = DEADLINE_S
 
     def life_of(self, gateway_id: str) -> tuple[str, int]:
-        """A gateway, and its latest life that is known here."""
+        """Return a gateway, and its latest life that is known here."""
         record = self.members.get(gateway_id)
         epoch = 0 if record is None else record.epoch
         return gateway_id, max(epoch, self.reach.epoch_of(gateway_id) or 0)

@@ -75,7 +75,7 @@ def read(request: CoapRequest, introduction: Introduction, members: Membership) 
 
 
 def _with_hops(request: CoapRequest) -> CoapRequest:
-    """The request with a Hop-Limit that is one less, if it has one (RFC 8768, section 3).
+    """Return the request with a Hop-Limit that is one less, if it has one (RFC 8768, section 3).
 
     With none left it is answered by who needs not pass it on: this gateway itself, or what is kept.
     """

@@ -87,7 +87,7 @@ class RemoteWatching:
     def watcher(
         self, asked: RemoteAsked, request: CoapRequest, key: WatchKey | None
     ) -> RemoteObserver:
-        """One more who observes; see `gateway.coap.responders.PendingResponse`.
+        """Begin to observe for one more; see `gateway.coap.responders.PendingResponse`.
 
         Args:
             asked: what.

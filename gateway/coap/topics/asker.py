@@ -66,7 +66,7 @@ class TopicAsker:
     def request(
         self, target: CoapTarget, options: list[Option], payload: bytes, *, observe: bool = False
     ) -> CoapRequest | CoapResponse:
-        """The request that a target stands for, or why there is none.
+        """Return the request that a target stands for, or why there is none.
 
         Args:
             target: of a topic.
@@ -130,7 +130,8 @@ class TopicAsker:
 
 
 def peer_of(introduction: Introduction, address: str) -> CoapPeer:
-    """A peer that this gateway vouches for itself; strangers have the share of their address."""
+    """Return a peer that this gateway vouches for itself; strangers have the share of their
+    address."""
     text, roles = introduction
     host = text or f"{_OVER_MQTT} {address}"
     return CoapPeer(VouchedAddress("", text, roles), host, text, is_address_proven=True)

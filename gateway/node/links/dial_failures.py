@@ -139,7 +139,8 @@ class Strangers:
         return True
 
     def status(self, now_s: float) -> list[dict[str, Any]]:
-        """Those of the last ten minutes, the latest first, ready for JSON; times of the wall."""
+        """Return those of the last ten minutes, the latest first, ready for JSON; times of the
+        wall."""
         return [
             {
                 "address": address,

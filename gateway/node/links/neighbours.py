@@ -294,7 +294,7 @@ class Neighbours:
     def _without_place(
         self, address: Address, kept: _Kept, error: NoPlaceError, retry_s: float
     ) -> float:
-        """It is a gateway of this tree, with which there is no link now; when to try again."""
+        """Return when to try again a gateway of this tree, with which there is no link now."""
         if error.refusal is Refusal.DUPLICATE:
             kept.linked(error.peer_id)
             return retry_s

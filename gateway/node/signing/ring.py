@@ -78,7 +78,7 @@ class CertificateRing:
         return ((fingerprint, kept.chain) for fingerprint, kept in self._kept.items())
 
     def chains_of(self, gateway_id: str) -> list[Chain]:
-        """The certificates of one gateway; none if it is not known."""
+        """Return the certificates of one gateway; none if it is not known."""
         return [self._kept[fingerprint].chain for fingerprint in self._of.get(gateway_id, ())]
 
     def add(self, chain: Chain) -> str | None:
@@ -165,7 +165,7 @@ class CertificateRing:
         return verdict
 
     def _keys_of(self, gateway_id: str, signature: bytes, late_s: float) -> Iterator[PublicKey]:
-        """The keys of a gateway that count now and may have made a signature."""
+        """Yield the keys of a gateway that count now and may have made a signature."""
         for vouched in self._named.get(gateway_id, {}).get(signature[:NAME_BYTES], ()):
             if self._counts(vouched, late_s):
                 yield vouched.key
@@ -182,7 +182,7 @@ class CertificateRing:
         self._now_s = now_s
 
     def follow_trust(self, trust: Trust) -> set[str]:
-        """The authorities or their lists may be others now.
+        """Follow the authorities and their lists, which may be others now.
 
         Returns:
             The gateways of which a certificate no longer counts; it is forgotten.

@@ -154,7 +154,7 @@ class Trust:
 
 
 def _gateway_of(certificate: x509.Certificate, der: bytes) -> tuple[str, frozenset[str]]:
-    """The id of the gateway or collector whose certificate it says it is, and its roles.
+    """Return the id of the gateway or collector whose certificate it says it is, and its roles.
 
     Raises:
         ValueError: it is none.

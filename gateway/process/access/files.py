@@ -170,7 +170,7 @@ def policies(settings: GatewaySettings, told: PolicyRules) -> tuple[Policy, Poli
 
 
 def keystore(path: Path | None) -> Keystore:
-    """The pre-shared keys of a file; none if there is no file.
+    """Return the pre-shared keys of a file; none if there is no file.
 
     Raises:
         ConfigError: the file is not usable.

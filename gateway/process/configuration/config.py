@@ -169,7 +169,7 @@ class TreeSection:
         return bool(self.neighbours) or self.discovery or self.dns_sd
 
     def key(self) -> bytes:
-        """The tree's key, from the file's hexadecimal digits.
+        """Return the tree's key, from the file's hexadecimal digits.
 
         Raises:
             ConfigError: not hexadecimal, too short, or readable by others.

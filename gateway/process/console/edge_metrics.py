@@ -12,7 +12,7 @@ from gateway.process.status.edge import GatewayEdge
 
 
 def collect(edge: GatewayEdge) -> Iterator[Metric]:
-    """All of them now."""
+    """Yield all of them now."""
     sensors = edge.sensors()
     yield gauge("hedgerow_sensors", "Sensors that are read.", sensors["count"])
     yield counter(

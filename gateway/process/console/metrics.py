@@ -42,7 +42,7 @@ def page(
     edge: GatewayEdge,
     figures: AlertFigures | None = None,
 ) -> Page:
-    """The page of all metrics."""
+    """Return the page of all metrics."""
     return Page(CONTENT_TYPE, render(collect(core, node, routed, edge, figures)))
 
 
@@ -53,7 +53,7 @@ def collect(
     edge: GatewayEdge,
     figures: AlertFigures | None = None,
 ) -> Iterator[Metric]:
-    """All metrics now."""
+    """Yield all metrics now."""
     built = GaugeMetricFamily(
         "hedgerow_build_info", "1, with the version in a label.", labels=("version", "python")
     )

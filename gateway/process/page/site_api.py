@@ -317,7 +317,7 @@ class SiteApi:
 
 
 def _pieces(name: str, text: str) -> list[str]:
-    """An identifier in as many parts of a query as it needs."""
+    """Return an identifier in as many parts of a query as it needs."""
     return [
         f"{name}={text[at : at + _OPTION_CHARACTERS]}"
         for at in range(0, max(1, len(text)), _OPTION_CHARACTERS)

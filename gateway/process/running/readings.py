@@ -500,7 +500,7 @@ class Readings:
 
 
 def _told(reading: Reading | None) -> dict[str, Any] | None:
-    """The first value of a reading as a person writes it, and when it was taken."""
+    """Return the first value of a reading as a person writes it, and when it was taken."""
     if reading is None or reading.value is None:
         return None
     text = as_text(shown(reading.value, reading.resolution))

@@ -79,7 +79,7 @@ class Examined:
 
 
 def findings(examined: Examined) -> list[Symptom]:
-    """All that is wrong, and what is worth a look, in the order in which to mend it."""
+    """Return all that is wrong, and what is worth a look, in the order in which to mend it."""
     return [
         *_of_the_configuration(examined),
         *_of_the_machine(examined),

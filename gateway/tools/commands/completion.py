@@ -105,7 +105,7 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
 
 
 def forms(parser: argparse.ArgumentParser) -> dict[str, CommandForm]:
-    """The commands of a parser, by name."""
+    """Return the commands of a parser, by name."""
     found: dict[str, CommandForm] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -121,7 +121,7 @@ def forms(parser: argparse.ArgumentParser) -> dict[str, CommandForm]:
 
 
 def _options(command: argparse.ArgumentParser) -> Iterator[CompletedOption]:
-    """All of a command; where it has actions, their names and what any of them takes."""
+    """Yield all of a command; where it has actions, their names and what any of them takes."""
     seen: set[str] = set()
     for action in command._actions:
         if action.help == argparse.SUPPRESS and action.option_strings:  # for tests alone
@@ -249,7 +249,8 @@ def _zsh(commands: Mapping[str, CommandForm]) -> Iterator[str]:
 
 
 def _last(form: CommandForm) -> Sequence[CompletedOption]:
-    """The argument that zsh takes each word for: one that the gateway knows, or the first."""
+    """Return the argument that zsh takes each word for: one that the gateway knows, or the
+    first."""
     known = [one for one in form.arguments if one.takes in NAMES.values()]
     return (known or form.arguments)[:1]
 

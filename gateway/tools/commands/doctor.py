@@ -152,7 +152,7 @@ def _free_bytes(file: Path) -> int | None:
 
 
 def _reboot_for() -> list[str] | None:
-    """The packages that want a reboot; None if none does."""
+    """Return the packages that want a reboot; None if none does."""
     if not REBOOT.exists():
         return None
     try:

@@ -73,7 +73,7 @@ async def pages(options: argparse.Namespace) -> AsyncIterator[tuple[list[WebLink
 
 
 def found_table(links: Sequence[WebLink], missing: Missing) -> str:
-    """Lines for a terminal, one for each resource, and below them what is not known."""
+    """Return lines for a terminal, one for each resource, and below them what is not known."""
     rows = [
         (
             printable(name_of(link.href, link.get("gw"))),

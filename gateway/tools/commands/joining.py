@@ -87,7 +87,7 @@ def _kept_key(folder: Path) -> Path:
 
 
 def _unit_before(given: EnrolmentToken, folder: Path, kept: Path) -> Path | None:
-    """The unit of this gateway, if an attempt has written all and was not heard of again."""
+    """Return the unit of this gateway, if an attempt has written all and was not heard of again."""
     own = folder / "tls" / "gateway.key.pem"
     file = folder / files.CONFIGURATION
     if not os.path.lexists(kept):
@@ -137,7 +137,8 @@ def _written(given: EnrolmentToken, folder: Path, kept: Path) -> Path:
 
 
 def _key(kept: Path) -> PrivateKey:
-    """The gateway's key; that of an attempt whose answer was not heard, or that was not written.
+    """Return the gateway's key; that of an attempt whose answer was not heard, or that was not
+    written.
 
     Where others may write beside the folder, one may have put a key there, which he has too.
     """

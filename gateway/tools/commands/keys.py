@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
 
 
 def named(text: str) -> tuple[str, list[str]]:
-    """A name, and where it is reached."""
+    """Return a name, and where it is reached."""
     name, _, addresses = text.partition("=")
     return name, [address for address in addresses.split(",") if address]
 
@@ -358,14 +358,14 @@ def _days(action: argparse.ArgumentParser, what: str, default: str) -> None:
 
 
 def days(text: str) -> int:
-    """A number of days, from an argument."""
+    """Return a number of days, from an argument."""
     if not text.isdecimal() or not 0 < int(text) <= DAYS_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 to {DAYS_MAX} days")
     return int(text)
 
 
 def hours(text: str) -> int:
-    """A number of hours, from an argument."""
+    """Return a number of hours, from an argument."""
     if not text.isdecimal() or not 0 < int(text) <= HOURS_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 to {HOURS_MAX} hours")
     return int(text)

@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _folder(given: Path | None) -> Path:
-    """The folder of public keys, which has what ssh needs.
+    """Return the folder of public keys, which has what ssh needs.
 
     Raises:
         WrongUseError: none is named, or it is none.

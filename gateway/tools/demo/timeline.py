@@ -70,7 +70,7 @@ class Timeline:
             await asyncio.sleep(ASK_EVERY_S)
 
     def deliveries(self, notes: Mapping[str, Notes], watcher: Watcher) -> list[Published]:
-        """All messages of the devices, in the order in which they were published.
+        """Return all messages of the devices, in the order in which they were published.
 
         Args:
             notes: what the device at each gateway noted, by gateway.
@@ -90,7 +90,7 @@ class Timeline:
         return sorted(made, key=lambda delivery: delivery.sent_s)
 
     def readings(self, found: Iterable[list[Any]]) -> list[tuple[float, float]]:
-        """Seconds and value of each reading that an excerpt of the telemetry table has."""
+        """Return seconds and value of each reading that an excerpt of the telemetry table has."""
         return [
             (round(time_s - self.began_time_s, 3), value)
             for _, _, value, _, time_s in found
@@ -98,7 +98,7 @@ class Timeline:
         ]
 
     def as_json(self, deliveries: Iterable[Published]) -> dict[str, Any]:
-        """All of it, with the deliveries, ready for JSON."""
+        """Return all of it, with the deliveries, ready for JSON."""
         return {
             "moments": self.moments,
             "told": self.told,

@@ -86,7 +86,7 @@ def _arguments(command: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _below(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, str]]:
-    """The commands of a parser, each with its line in the list."""
+    """Yield the commands of a parser, each with its line in the list."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             texts = {one.dest: one.help or "" for one in action._choices_actions}

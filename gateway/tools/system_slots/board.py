@@ -83,7 +83,7 @@ class Board:
             raise SystemSlotError(f"{' '.join(command)}: {told}") from error
 
     def partition(self, number: int, running: Slot) -> Path:
-        """A partition of the card, as a file.
+        """Return a partition of the card, as a file.
 
         Args:
             number: which.

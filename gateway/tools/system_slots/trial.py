@@ -152,7 +152,7 @@ def at_boot(running: Running, trial: SystemTrial | None) -> tuple[TrialStep, ...
 
 
 def passed(trial: SystemTrial, seconds: float) -> SystemTrial:
-    """The trial so long after the start of the system on trial."""
+    """Return the trial so long after the start of the system on trial."""
     if trial.why or seconds < trial.within_s:
         return trial
     return replace(trial, why="its gateway was not healthy in time")

@@ -68,7 +68,7 @@ class Expiring:
         return f"{what}, {clock}: {_MEANS[name]}. If the clock is right, {_DO[name]}"
 
     def days_left(self, now_s: float) -> int:
-        """Whole days until it ends; negative if it has."""
+        """Return whole days until it ends; negative if it has."""
         return int((self.ends_s - now_s) // DAY_S)
 
 
@@ -119,7 +119,7 @@ class ExpiryWatch:
             self._timer.cancel()
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Each of them, the first to end first."""
+        """Return each of them, the first to end first."""
         now_s = self._wall_clock()
         return [
             {

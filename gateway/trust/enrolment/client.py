@@ -85,7 +85,7 @@ class EnrolmentClient:
 
 
 def vouched_by(token: EnrolmentToken) -> str:
-    """The authority whose fingerprint a token has, in PEM.
+    """Return the authority whose fingerprint a token has, in PEM.
 
     It is asked of a service that has proved nothing yet, which is told no secret: whatever it
     says, only a certificate with that fingerprint is taken.

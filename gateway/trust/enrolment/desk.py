@@ -79,7 +79,7 @@ class EnrolmentDesk:
         self._failures = FailedAttempts(FAILURES_AT_ONCE, FAILURES_PER_S)
 
     def answer(self, method: str, path: str, body: bytes, asker: Asker) -> TrustedNow:
-        """The answer to a request.
+        """Return the answer to a request.
 
         Raises:
             RefusedRequestError: there is none.
@@ -155,7 +155,7 @@ class EnrolmentDesk:
             raise RefusedRequestError(HTTPStatus.FORBIDDEN, str(error)) from error
 
     def _given_before(self, name: str, key: PublicKey) -> IssuedCertificate:
-        """The newest certificate that a name has for a key."""
+        """Return the newest certificate that a name has for a key."""
         for one in reversed(self._authority.issued()):
             if one.name == name and one.certificate.public_key() == key:
                 return one

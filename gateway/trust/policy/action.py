@@ -175,7 +175,8 @@ def coap_action(method: str, segments: Sequence[bytes], where: Where = HERE) -> 
 
 
 def path_text(segments: Sequence[bytes]) -> str:
-    """A path as rules name it: a slash, or what is no text, inside a segment is percent-encoded."""
+    """Return a path as rules name it: a slash, or what is no text, inside a segment is
+    percent-encoded."""
     return "/" + "/".join(map(_segment_text, segments))
 
 

@@ -119,7 +119,7 @@ class Policy:
         return replace(principal, roles=roles, via=gateway_id or EVERYBODY)
 
     def _vouched_by(self, gateway_id: str) -> frozenset[str]:
-        """The roles that a gateway may vouch for."""
+        """Return the roles that a gateway may vouch for."""
         vouched = self.told.vouched
         return vouched.get(gateway_id, vouched.get(EVERYBODY, built_in.VOUCHED))
 

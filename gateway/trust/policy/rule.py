@@ -103,7 +103,7 @@ class Decision:
 
 
 def rules_for(rules: Iterable[Rule], principal: Principal, roles: frozenset[str]) -> list[Rule]:
-    """Those of the rules that are a principal's; see `Rule.is_for`."""
+    """Return those of the rules that are a principal's; see `Rule.is_for`."""
     return [rule for rule in rules if rule.is_for(principal, roles)]
 
 

@@ -50,7 +50,7 @@ class ConnectionRoom(Generic[Connection]):
         return len(self._connections)
 
     def opened(self, connection: Connection, host: str) -> list[Connection]:
-        """A connection has come.
+        """Count a connection that has come; return those to close.
 
         Args:
             connection: which.
@@ -100,7 +100,7 @@ class ConnectionRoom(Generic[Connection]):
                 self._asking.discard(one, host)
 
     def _of_greediest(self, waiting: _Waiting[Connection], least: int) -> Connection | None:
-        """The oldest of the host that has the most, if those are at least so many."""
+        """Return the oldest of the host that has the most, if those are at least so many."""
         while (host := waiting.greediest()) is not None:
             before = waiting.count(host)
             if before < least:

@@ -220,6 +220,28 @@ def test_a_docstring_of_a_class_or_function_begins_with_no_question(
     assert found(measured, house.QUESTIONS) == (expected if is_question else [])
 
 
+@pytest.mark.parametrize(
+    ("function", "is_found"),
+    [
+        ("def f() -> int:", True),
+        ("async def f() -> list[str]:", True),
+        ("def f() -> None:", False),
+        ("def f() -> bool:", False),
+        ("@property\ndef f(self) -> int:", False),
+    ],
+)
+def test_the_docstring_of_a_call_with_a_result_begins_with_a_verb(
+    function: str, is_found: bool
+) -> None:
+    measured = measure(dtls__a=f'{function}\n    """The size."""\n')
+    said = measure(dtls__a=f'{function}\n    """Return the size."""\n')
+
+    assert [text for _, text in found(measured, house.UNSAID_RETURNS)] == [
+        "f: The size."
+    ] * is_found
+    assert not said.findings
+
+
 @pytest.mark.parametrize("folder", ["tests", "benchmarks", "deploy"])
 def test_of_a_folder_beside_the_packages_the_docstrings_are_measured_not_the_length(
     folder: str,
