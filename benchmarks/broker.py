@@ -268,7 +268,7 @@ def _heading(
         f"MQTT 3.1.1 on loopback; median of {plan.rounds} round(s) of {plan.measure_s:g} s; "
         "every message is checked for loss, duplicates and order"
     )
-    yield "What a broker keeps:"
+    yield "Messages that a broker keeps:"
     yield from (f"    {broker.name:<34} {broker.keeps}" for broker in brokers)
     for line in missing:
         yield f"MISSING, left out: {line}"

@@ -42,10 +42,10 @@ OF_URI: Final = DriverParameter(
     "uri", "text", "of the device's resource: coap:// or coaps://", is_needed=True
 )
 OBSERVE: Final = DriverParameter(
-    "observe", "flag", "whether it is observed (RFC 7641), and not asked", default=False
+    "observe", "flag", "observe it (RFC 7641) instead of asking", default=False
 )
 WRITABLE: Final = DriverParameter(
-    "writable", "flag", "whether it is an actuator, set by PUT", default=False
+    "writable", "flag", "it is an actuator, set by PUT", default=False
 )
 PERIOD: Final = DriverParameter(
     "interval_s",
@@ -57,7 +57,7 @@ PSK_FILE: Final = DriverParameter(
     "psk_file", "text", "IDENTITY:HEXKEY lines, needed for coaps", is_near=True
 )
 PSK_IDENTITY: Final = DriverParameter(
-    "psk_identity", "text", "which of the file; else its first one"
+    "psk_identity", "text", "identity in the file; else its first one"
 )
 _BAD_REQUEST: Final = "4.00"
 AGAIN_S: Final = 1.0

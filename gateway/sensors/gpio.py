@@ -27,18 +27,14 @@ PIN: Final = DriverParameter(
     "pin", "whole", "its number (BCM)", is_needed=True, least=0, most=LAST_PIN
 )
 PULL: Final = DriverParameter(
-    "pull", "choice", "what holds it while nothing drives it", "down", choices=tuple(PULLS)
+    "pull", "choice", "resistor that holds it while nothing drives it", "down", choices=tuple(PULLS)
 )
-INPUT_LOW: Final = DriverParameter(
-    "active_low", "flag", 'whether low is active; with pull = "up" it is'
-)
+INPUT_LOW: Final = DriverParameter("active_low", "flag", 'low is active; with pull = "up" it is')
 BOUNCE: Final = DriverParameter(
     "bounce_s", "number", "a change within so long of the last one is not told", 0.0, unit="s"
 )
-OUTPUT_LOW: Final = DriverParameter("active_low", "flag", "whether low is active", default=False)
-INITIAL: Final = DriverParameter(
-    "initial", "flag", "whether it is active at the start", default=False
-)
+OUTPUT_LOW: Final = DriverParameter("active_low", "flag", "low is active", default=False)
+INITIAL: Final = DriverParameter("initial", "flag", "it is active at the start", default=False)
 
 
 class _Pin:

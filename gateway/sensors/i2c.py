@@ -35,12 +35,12 @@ REGISTER: Final = DriverParameter(
     "register", "whole", "the number of the register", is_needed=True, least=0, most=0xFF
 )
 WIDTH: Final = DriverParameter(
-    "width", "whole", "how many bytes it has", 1, unit="bytes", least=1, most=MAX_WIDTH
+    "width", "whole", "number of its bytes", 1, unit="bytes", least=1, most=MAX_WIDTH
 )
 ORDER: Final = DriverParameter(
     "order",
     "choice",
-    "which byte comes first: the most or least significant",
+    "byte that comes first: the most or least significant",
     "big",
     choices=("big", "little"),
 )

@@ -26,12 +26,12 @@ AFTER_POWER_ON: Final = 85_000
 DEVICE: Final = DriverParameter(
     "device",
     "text",
-    'which one, as 28-0316a2797b1e; "all": those that there are at the start',
+    'id of the thermometer, as 28-0316a2797b1e; "all": those that there are at the start',
     "all",
 )
 NAME: Final = DriverParameter("name", "text", "of it; of all, what their names begin with")
 OF_FOLDER: Final = DriverParameter(
-    "folder", "text", "where the kernel shows the bus", FOLDER, is_near=True
+    "folder", "text", "folder in which the kernel shows the bus", FOLDER, is_near=True
 )
 
 _DEVICE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{12}")

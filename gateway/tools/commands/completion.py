@@ -77,7 +77,7 @@ def add(commands: Any, parser: argparse.ArgumentParser) -> None:
     )
     kinds = sorted(NAMES.values())
     completion.add_argument(
-        "shell", choices=[*sorted(_SHELLS), *kinds], help="which shell, or which names"
+        "shell", choices=[*sorted(_SHELLS), *kinds], help="the shell, or the kind of names"
     )
 
     def run(options: argparse.Namespace) -> int:

@@ -33,7 +33,10 @@ def add(commands: Any, add_config: Callable[[argparse._ActionsContainer], None])
     )
     policy.add_argument("action", choices=_ACTIONS, help="what to do")
     policy.add_argument(
-        "what", nargs="*", metavar="FILE | PRINCIPAL ACTION", help="what is checked or explained"
+        "what",
+        nargs="*",
+        metavar="FILE | PRINCIPAL ACTION",
+        help="files to check, or a principal and an action to explain",
     )
     which = policy.add_mutually_exclusive_group()
     which.add_argument("--file", type=Path, metavar="FILE", help="with explain: the policy")

@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
         "words",
         nargs="*",
         metavar="COMMAND",
-        help="what to run there, behind -- (default: a login shell)",
+        help="command to run there, behind -- (default: a login shell)",
     )
     shell.set_defaults(command=_run)
 

@@ -63,7 +63,7 @@ def charts(result: Mapping[str, Any]) -> str:
     return "".join(
         (
             _chart(
-                "Whom each gateway called the root",
+                "The gateway that each one called the root",
                 "Each was asked five times a second.",
                 lambda name, width: lanes.draw(name, told, classes, scene, width),
                 "roots",

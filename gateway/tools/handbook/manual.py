@@ -18,7 +18,7 @@ from gateway.tools.handbook import reference
 _FILES = (
     (place.SYSTEM, "The configuration of this machine's gateway."),
     ("~/.config/hedgerow/hedgerow.toml", "A user's own, where there is none of the machine's."),
-    ("/var/lib/hedgerow", "What the machine's gateway keeps."),
+    ("/var/lib/hedgerow", "The state of the machine's gateway."),
 )
 
 

@@ -66,7 +66,7 @@ def draw(
             lanes += _bar(plot, stretch, y + (_LANE - _BAR) / 2, classes)
     return drawing(
         name,
-        "Whom each gateway called the root",
+        "The gateway that each one called the root",
         in_words(told, list(classes), scene),
         plot.width,
         plot.height,

@@ -40,7 +40,7 @@ def draw(name: str, took: Sequence[Point], scene: Scene, width: float) -> Elemen
             data.append(element("path", d=path(steps), class_=f"curve {style}"))
     return drawing(
         name,
-        "How long messages took from their device to a subscriber of another gateway",
+        "Time that messages took from their device to a subscriber of another gateway",
         in_words(took, scene),
         plot.width,
         plot.height,
