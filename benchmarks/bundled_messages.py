@@ -30,8 +30,8 @@ from gateway.node.links.wire import Assembly, LinkReader, publish
 from gateway.tools.directory_simulation.costs import PATIENCE_S, STEP_S, a_leaf, able, distances
 from gateway.tools.directory_simulation.node import DirectoryNode
 from gateway.tools.directory_simulation.world import SETTLE_S, DirectoryOptions, DirectoryWorld
-from tree_handler.routing.direct import HOPS, Direct, Passed
-from tree_handler.routing.locator import Behind, Locator
+from tree_handler.routing.direct import HOPS, Direct, DirectMessage
+from tree_handler.routing.locator import Locator, ReachUpdate
 from tree_handler.simulation.heads import HeadedGateway
 
 GATEWAYS: Final = (10, 100)
@@ -214,10 +214,10 @@ def passing_us() -> Iterator[tuple[str, float, int]]:
     locator.forwards(set(range(1, _LINKS + 1)))
     there = {link: f"gw-{link}" for link in range(2, _LINKS + 1)}
     for link, name in there.items():
-        locator.receive(link, Behind(True, {name: 1}))
+        locator.receive(link, ReachUpdate(True, {name: 1}))
     direct = Direct("gw-here", locator)
     rows = [
-        Passed(there[2 + n % len(there)], HOPS, "$hedgerow/query/gw-there", bytes(210))
+        DirectMessage(there[2 + n % len(there)], HOPS, "$hedgerow/query/gw-there", bytes(210))
         for n in range(_MESSAGES)
     ]
     alone = b"".join(publish(b"$hedgerow/to", one.encode()) for one in rows)

@@ -38,7 +38,7 @@ from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.remote.executing import REPLY_TOPIC
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote.query import QUERY_TOPIC, RemoteQueries
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}
 NORTH = "q/campus/north/gw-north"
@@ -220,9 +220,9 @@ class Fleet:
     def epoch_of(self, gateway_id: str) -> int | None:
         return self.epochs.get(gateway_id)
 
-    def way_to(self, gateway_id: str) -> WayThere | None:
+    def way_to(self, gateway_id: str) -> GatewayLocation | None:
         epoch = self.epochs.get(gateway_id)
-        return None if epoch is None else WayThere(self.links.get(gateway_id, 1), epoch)
+        return None if epoch is None else GatewayLocation(self.links.get(gateway_id, 1), epoch)
 
     def tell_all_moved(self) -> None:
         for told in self.tell_moved:

@@ -36,7 +36,7 @@ from dataclasses import field, replace
 from light_dataclasses import dataclass
 from tree_handler.overlays import wire as overlay_wire
 from tree_handler.overlays.audience import AudienceMembers, Audiences
-from tree_handler.overlays.instance import Instance, OverlayWay, Shared
+from tree_handler.overlays.instance import Instance, OverlayContext, OverlayWay
 from tree_handler.overlays.plan import NO_PLAN, Plan
 from tree_handler.overlays.policy import RootPolicy, Weights, standings
 from tree_handler.overlays.wire import Item
@@ -130,7 +130,7 @@ class Overlays:
         parameters: timers and margins, of every overlay.
         settings: see there.
         now: monotonic time in seconds, as in every event.
-        seals: see `Shared`.
+        seals: see `OverlayContext`.
 
     """
 
@@ -158,7 +158,7 @@ class Overlays:
         self._step_s = parameters.hello_s / STEPS_IN_HELLO
         self._lives = 0
         numbers = itertools.count(1)
-        self._shared = Shared(numbers, self.counters, seals)
+        self._shared = OverlayContext(numbers, self.counters, seals)
         self._states: dict[bytes, tuple[str, str | None, frozenset[int]]] = {}
 
     # -- events --------------------------------------------------------------------------------

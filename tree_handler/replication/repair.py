@@ -260,7 +260,7 @@ class Denial:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SearchResult:
     """The answer to a search: what was found nowhere. Of what it does not name it says nothing.
 
     Attributes:
@@ -287,7 +287,7 @@ class Sought:
         *,
         complete: bool,
         denials: Iterable[Denial] = (),
-    ) -> Sought:
+    ) -> SearchResult:
         """Make an answer that names as many numbers as it may; it says nothing of the others."""
         named = within_limits(left)
         room = RangeRoom("sought ranges")
@@ -310,7 +310,7 @@ class Sought:
         return packed
 
     @classmethod
-    def decode(cls, data: bytes) -> Sought:
+    def decode(cls, data: bytes) -> SearchResult:
         """Read the wire form.
 
         Raises:

@@ -24,7 +24,7 @@ from tree_handler.replication.hearsay import MAX_NUMBERS
 from tree_handler.replication.losses import Losses
 from tree_handler.replication.openings import Openings
 from tree_handler.replication.own_batches import OwnBatches
-from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchId, SearchResult, Seek, Summary
 from tree_handler.replication.search import Searches
 from tree_handler.replication.telling import Telling
 from tree_handler.seal import Seals
@@ -218,8 +218,10 @@ class Repairing:
         has."""
         return self._searches.receive_seek(link, seek, now) if link in self._flooding else []
 
-    def receive_sought(self, link: int, sought: Sought, now: float) -> list[ReplicationAction]:
-        """Return the neighbour answers a search."""
+    def receive_sought(
+        self, link: int, sought: SearchResult, now: float
+    ) -> list[ReplicationAction]:
+        """Take a neighbour's answer to a search."""
         actions = self._searches.receive_sought(link, sought)
         self._losses.heard(now)
         return actions

@@ -44,8 +44,8 @@ from tree_handler.routing.actions import RoutingAction, ServeRouted
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Locator
-from tree_handler.routing.passing import Passing, checked_batch
 from tree_handler.routing.recollection import Recollection
+from tree_handler.routing.routed_links import RoutedLinks, checked_batch
 from tree_handler.routing.runs import Run, Ways, cut
 from tree_handler.routing.wire import (
     MAX_HOPS,
@@ -95,7 +95,7 @@ class Routed:
         self._ways = ways
         self._own_id = core.origin
         self._seals = core.settings.seals
-        self._passing = Passing(locator, self.counters, self._seals)
+        self._passing = RoutedLinks(locator, self.counters, self._seals)
         self._destination = Destination(core, self._from_here, self.counters)
         self._serving: dict[str, Ask] = {}
         """The request of each gateway that the log is read for."""
@@ -157,7 +157,7 @@ class Routed:
             self.accounts.claim_anew({gateway_id}, now, restarted=True)
 
     def forget(self, gateway_id: str) -> None:
-        """A gateway is gone for good (`away`): it is no destination any more."""
+        """A gateway is gone for good (`unreachable`): it is no destination any more."""
         if gateway_id != self._own_id:
             self.interests.forget(gateway_id)
             self._records.forget(gateway_id)

@@ -12,7 +12,7 @@ from tree_handler.batch import Entry, Epoch, Header, check
 from tree_handler.intervals import Intervals
 from tree_handler.replication.answering import answer
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Request, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchResult, Seek, Summary
 from tree_handler.replication.replication import (
     Append,
     Forget,
@@ -193,7 +193,7 @@ class ReplicatingGateway(Gateway):
                 self._replicate(core.repair.receive_done(link, now))
             case Seek():
                 self._replicate(core.repair.receive_seek(link, message, now))
-            case Sought():
+            case SearchResult():
                 self._replicate(core.repair.receive_sought(link, message, now))
         self._traffic.check_bounded(self)
         self._set_timer()
@@ -282,7 +282,7 @@ class ReplicatingGateway(Gateway):
             case SendSeek(link, seek):
                 self._say(link, Seek.decode(seek.encode()))
             case SendSought(link, sought):
-                self._say(link, Sought.decode(sought.encode()))
+                self._say(link, SearchResult.decode(sought.encode()))
 
     def _look(self, link: int, wanted: dict[Epoch, Intervals]) -> dict[Epoch, Intervals]:
         found: dict[Epoch, Intervals] = {}

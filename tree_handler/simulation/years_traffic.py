@@ -20,7 +20,7 @@ from tree_handler.simulation.retained import RetainedTraffic
 from tree_handler.simulation.retained_gateway import RetainedGateway
 from tree_handler.simulation.retained_store import RetainedDisk
 from tree_handler.simulation.years_gateway import YearsDisk, YearsGateway
-from tree_handler.simulation.years_tables import WhatLives, too_large
+from tree_handler.simulation.years_tables import FleetSize, too_large
 from tree_handler.spanning.election import Identity
 
 LINKED_S = 1.0
@@ -152,7 +152,7 @@ class YearsTraffic(RetainedTraffic):
         """Check that what a gateway knows is bounded by who there is (invariant 6)."""
         topics = {topic for one in self.disks for topic in self._topics_of(one)}
         living = sum(disk.boot_epoch is not None for disk in self.disks.values())
-        lives = WhatLives(living, len(self.members), len(topics))
+        lives = FleetSize(living, len(self.members), len(topics))
         for gateway in gateways.values():
             assert isinstance(gateway, YearsGateway)
             for what in too_large(gateway, lives):

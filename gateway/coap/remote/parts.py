@@ -11,7 +11,7 @@ from gateway.coap.remote.exchange import Executor, RemoteExchange
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import Membership
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 DEADLINE_S: Final = 5.0
 
@@ -35,7 +35,7 @@ class Reach(Protocol):
     def epoch_of(self, gateway_id: str) -> int | None:
         """Return the boot epoch under which a gateway is in reach now; None if it is not."""
 
-    def way_to(self, gateway_id: str) -> WayThere | None:
+    def way_to(self, gateway_id: str) -> GatewayLocation | None:
         """Return how a gateway is reached now; None if it is not."""
 
     def tell_of_moves(self, told: Callable[[float], None]) -> None:

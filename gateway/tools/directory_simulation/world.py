@@ -60,7 +60,7 @@ _STEPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DirectoryOptions:
-    """A run; see `tree_handler.simulation.report.Described`.
+    """A run; see `tree_handler.simulation.report.ReportedOptions`.
 
     Attributes:
         seed: all chance follows from it.

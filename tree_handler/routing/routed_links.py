@@ -20,7 +20,7 @@ from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Tell, pack_pairs, 
 from tree_handler.seal import Seals
 
 
-class Passing:
+class RoutedLinks:
     """The links of one gateway, as routed mode uses them.
 
     Args:

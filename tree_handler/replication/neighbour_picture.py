@@ -41,7 +41,7 @@ _NOTHING = Intervals()
 
 
 @dataclass(slots=True)
-class ToldNeighbour:
+class NeighbourPicture:
     """One neighbour.
 
     What it says that it has is believed as far as it sends it, where batches are sealed
