@@ -49,8 +49,8 @@ class Freshness:
     """Makes and checks Echo values, and says when one is needed.
 
     The engine calls `check` with the Echo option of a request, if there is one; then `is_proven`
-    is what `CoapRequest.is_fresh` says. Before `Asked`: if `is_needed_to_act`, the answer is
-    `challenge`. Before a datagram is sent as response: if `is_needed_to_answer`, the answer is
+    is what `CoapRequest.is_fresh` says. Before `RequestReceived`: if `is_needed_to_act`, the answer
+    is `challenge`. Before a datagram is sent as response: if `is_needed_to_answer`, the answer is
     `challenge` in its place.
 
     Args:

@@ -21,7 +21,7 @@ from coap_engine.counters import EngineCounters
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.exchange import ServedExchange
 from coap_engine.freshness import Freshness
-from coap_engine.message import CoapEvent, CoapPeer, CoapResponse, Ended, Option
+from coap_engine.message import CoapEvent, CoapPeer, CoapResponse, ExchangeEnded, Option
 from coap_engine.observations import Notification, Observations
 from coap_engine.outbox import DatagramOutbox
 from coap_engine.request_options import is_protected
@@ -293,7 +293,7 @@ class ServedExchanges:
         while (slow := self._next_unanswered()) is not None and slow.answer_by <= now:
             is_read = slow.code in (codes.GET, codes.FETCH)
             self.respond(slow.number, _NOT_ANSWERED if is_read else _MAY_BE_DONE, now, is_last=True)
-            self.ended.append(Ended(slow.number, "not answered in time"))
+            self.ended.append(ExchangeEnded(slow.number, "not answered in time"))
 
     def take_events(self) -> list[CoapEvent]:
         """Return what has ended, once."""
@@ -394,7 +394,7 @@ class ServedExchanges:
             return
         if not exchange.is_answered:
             self._answered(exchange)
-        self.ended.append(Ended(number, reason))
+        self.ended.append(ExchangeEnded(number, reason))
 
 
 def _with_observe(options: tuple[Option, ...], observe: int | None) -> tuple[Option, ...]:

@@ -20,7 +20,7 @@ from aiocoap import resource
 from virtual_loop import VirtualLoop
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, RequestReceived
 from gateway.coap.answers import Answers
 from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote.answers import RemoteAnswers
@@ -245,7 +245,7 @@ class Life:
             self.answered[message] = response
             told(response)
 
-        asked = Asked(self._exchange, peer, request)
+        asked = RequestReceived(self._exchange, peer, request)
         now = asyncio.get_running_loop().time()
         answer = self._answers.asked(asked, now, respond, lambda *_: None)
         if answer is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, RequestReceived
 from gateway.broker.hooks import Client
 from gateway.coap.access import CoapAccess, Introduction
 from gateway.coap.answers import RequestAnswers, RouteRequest
@@ -122,7 +122,7 @@ class TopicAsker:
             is_over = True
             self._face.answers.ended(exchange)
 
-        asked = Asked(exchange, peer, request)
+        asked = RequestReceived(exchange, peer, request)
         answer = self._face.answers.asked(asked, self._loop.time(), respond, _ask_nobody)
         if answer is not None:
             respond(exchange, *answer)

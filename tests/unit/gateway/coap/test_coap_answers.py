@@ -9,7 +9,7 @@ import pytest
 from aiocoap import Message, resource
 
 from coap_engine import codes
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, RequestReceived
 from coap_engine.rates import Rates
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
@@ -84,7 +84,7 @@ class World:
         self.exchanges += 1
         request = CoapRequest(codes.GET, (PATH,), observe=observe)
         return self.answers.asked(
-            Asked(self.exchanges, peer, request),
+            RequestReceived(self.exchanges, peer, request),
             now,
             lambda exchange, response, is_last: self.told.append(
                 (exchange, response.payload, is_last)
@@ -165,7 +165,7 @@ async def test_rfc_7252_section_5_7_2_nobody_is_asked_for_another(
 ) -> None:
     world = World(Rates())
     request = CoapRequest(codes.GET, (PATH,), route=(option,))
-    answer = world.answers.asked(Asked(1, OPERATOR, request), 0.0, nobody, nobody)
+    answer = world.answers.asked(RequestReceived(1, OPERATOR, request), 0.0, nobody, nobody)
     assert answer is not None
     assert (answer[0].code, world.well.asked) == (codes.PROXYING_NOT_SUPPORTED, 0)
 
