@@ -69,7 +69,7 @@ class SensorState(msgspec.Struct, array_like=True):
     told_us: int | None = None
 
 
-class TopologyTold(msgspec.Struct, array_like=True, frozen=True):
+class ReportedTopology(msgspec.Struct, array_like=True, frozen=True):
     """The content of a gateway's last row in the table of topology; a change makes a new row."""
 
     epoch: int
@@ -139,7 +139,7 @@ class GatewayState(msgspec.Struct):
     elections_us: list[int] = []
     powered: int = 0
     wear: Wear = msgspec.field(default_factory=Wear)
-    told: TopologyTold | None = None
+    told: ReportedTopology | None = None
     slots: dict[int, int] = {}
     sensors: dict[str, SensorState] = {}
     given_up: int = 0

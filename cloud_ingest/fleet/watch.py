@@ -22,7 +22,7 @@ from cloud_ingest.evidence.facts import (
 from cloud_ingest.evidence.signs import IngestSigns
 from cloud_ingest.fleet import lives, state, tables
 from cloud_ingest.fleet.flapping import DampedAlerts
-from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold, keep_newest, note_top
+from cloud_ingest.fleet.gateway_state import GatewayState, ReportedTopology, keep_newest, note_top
 from cloud_ingest.fleet.health import Health, health
 from cloud_ingest.fleet.ingest_judging import IngestJudge
 from cloud_ingest.fleet.judging import Judge
@@ -331,7 +331,7 @@ class FleetWatch:
         gateway.status, gateway.status_us = record, said.collected_us
         gateway.origin_us = said.origin_us
         links = tuple((link.peer, link.role, link.state) for link in record.links)
-        told = TopologyTold(said.boot_epoch, record.root, record.parent, links)
+        told = ReportedTopology(said.boot_epoch, record.root, record.parent, links)
         if told != gateway.told:
             gateway.told = told
             self._state.outbox.topology.append(

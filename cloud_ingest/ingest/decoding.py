@@ -22,7 +22,7 @@ from cloud_ingest.evidence.facts import Activity, BatchFacts, Delays, Stage, Sta
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
 from cloud_ingest.ingest.halving import BLAMED, BlamedStretch, halved
-from cloud_ingest.ingest.measured_facts import MINUTE_US, Untold, measured
+from cloud_ingest.ingest.measured_facts import MINUTE_US, UnusableRow, measured
 from cloud_ingest.ingest.name_bounds import NameBounds
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
@@ -317,7 +317,7 @@ class _Task:
     def _measure(self, table: pa.Table) -> None:
         result = self._result
         for told in measured(table):
-            if isinstance(told, Untold):
+            if isinstance(told, UnusableRow):
                 result.untold[told.why] += 1
                 continue
             self._measured.append(told.facts)

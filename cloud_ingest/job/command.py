@@ -31,8 +31,8 @@ from alerts.record import WayOut
 from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.way_out_thread import WayOutThread
-from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
+from cloud_ingest.ingest.quarantine_reread import QuarantineReread
 from cloud_ingest.job import checkpoint, java, proven_again, report, shipped, source
 from cloud_ingest.job.argument_faults import LIMITS, argument_faults
 from cloud_ingest.job.beginnings import DISK_FULL, Beginnings, SparkGoneError, asked_to_end
@@ -315,7 +315,7 @@ def _read_again(options: argparse.Namespace, tables: TableStore) -> None:
         batches = proven_again.read_again(ingest, seals)
         ingest.close()
         _say(f"quarantine: {batches} batches are proven now, and are read")
-    done = QuarantineAgain(tables, settings.mappings, settings.limits).run()
+    done = QuarantineReread(tables, settings.mappings, settings.limits).run()
     unsure = f", {done.unsure} are left that telemetry may have already" if done.unsure else ""
     _say(
         f"quarantine: {done.moved} messages are in telemetry now, {done.left} can't be read{unsure}"

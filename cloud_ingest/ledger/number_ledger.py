@@ -64,7 +64,7 @@ class Stream(NamedTuple):
 _KINDS = ((False, True), (False, False), (True, True), (True, False))
 
 
-class ToldPlace(NamedTuple):
+class ReportedPlace(NamedTuple):
     """The place of a gateway in the hierarchy, as it says.
 
     Attributes:
@@ -81,12 +81,12 @@ class ToldPlace(NamedTuple):
     error: str | None
 
     @classmethod
-    def unknown(cls, time_us: int, error: str) -> ToldPlace:
+    def unknown(cls, time_us: int, error: str) -> ReportedPlace:
         """Return the place of a record that can't be read."""
         return cls(time_us, UNKNOWN_PLACE, UNKNOWN_PLACE, error)
 
     @classmethod
-    def kept(cls, row: Sequence[Any]) -> ToldPlace:
+    def kept(cls, row: Sequence[Any]) -> ReportedPlace:
         """Read what a ledger has, which an earlier version may have made of any record."""
         told = cls(*row)
         if is_column(told.domain) and is_column(told.group):
@@ -119,7 +119,7 @@ class LedgerChange:
     kept_local: Numbered = field(default_factory=dict)
     held: Numbered = field(default_factory=dict)
     totals: dict[str, GatewayTotals] = field(default_factory=dict)
-    places: dict[str, ToldPlace] = field(default_factory=dict)
+    places: dict[str, ReportedPlace] = field(default_factory=dict)
     damage: dict[str, dict[int, int]] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     floors: dict[Stream, int] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class LedgerChange:
             found = self.totals[gateway] = GatewayTotals()
         return found
 
-    def place(self, gateway: str, told: ToldPlace) -> None:
+    def place(self, gateway: str, told: ReportedPlace) -> None:
         """Note where a gateway stands, unless it said something else later."""
         had = self.places.get(gateway)
         if had is None or had.time_us <= told.time_us:
@@ -352,7 +352,7 @@ def _of_plain(plain: list[Any]) -> LedgerChange:
         _of_flat(kept_local),
         _of_flat(held),
         {gateway: GatewayTotals(*values) for gateway, values in totals.items()},
-        {gateway: ToldPlace.kept(told) for gateway, told in places.items()},
+        {gateway: ReportedPlace.kept(told) for gateway, told in places.items()},
         {spool: dict(pairs) for spool, pairs in damage.items()},
         done,
         {Stream(*stream): floor for *stream, floor in floors},
