@@ -31,7 +31,7 @@ from gateway.coap.remote.named_answers import NamedAnswers
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.responders import ImmediateResponder
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
-from gateway.trust.policy.action import Where
+from gateway.trust.policy.action import ActionPlace
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
 from tree_handler.members.hierarchy import MemberRecord, Membership
@@ -141,7 +141,7 @@ class Node:
         for number, (name, (domain, group)) in enumerate(places.items(), 1):
             members.update(MemberRecord(name, 1, 1, domain, group, f"10.0.0.{number}", 1883))
         place = places[gateway_id]
-        access = CoapAccess(Policy(policy, Where(gateway_id, *place)))
+        access = CoapAccess(Policy(policy, ActionPlace(gateway_id, *place)))
         self.access = Introducing(access)
         self.turns = WriteTurns()
         execution = LocalExecution(self.site, gateway_id, access, turns=self.turns)

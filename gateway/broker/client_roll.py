@@ -30,7 +30,7 @@ _WHY = "by the operator"
 
 
 @dataclass(frozen=True, slots=True)
-class Kicked:
+class KickResult:
     """The result of disconnecting a client.
 
     Attributes:
@@ -136,7 +136,7 @@ class ClientRoll:
         session = self._core.sessions.get(client_id)
         return None if session is None else self._line(session) | _detail(session)
 
-    def kick(self, client_id: str, *, forget: bool = False) -> Kicked | None:
+    def kick(self, client_id: str, *, forget: bool = False) -> KickResult | None:
         """Close a client's connection, in 5.0 after DISCONNECT 0x98 (section 3.14.2.1).
 
         Its will is published as if it had been lost, and it may come back.
@@ -160,7 +160,7 @@ class ClientRoll:
         )
         if forget and not was_connected:
             self._core.sessions.end(session)
-        return Kicked(was_connected, forget)
+        return KickResult(was_connected, forget)
 
     def _line(self, session: Session) -> dict[str, Any]:
         client, channel = session.client, session.channel

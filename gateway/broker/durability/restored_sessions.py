@@ -41,7 +41,7 @@ IDS_APART: Final = 4_099
 
 
 @dataclass(frozen=True, slots=True)
-class Restorable:
+class RestoreTargets:
     """The owners whose state a start restores.
 
     Attributes:
@@ -87,7 +87,7 @@ class RestoredSessions:
 
     def __init__(
         self,
-        parts: Restorable,
+        parts: RestoreTargets,
         delivery: ReplayedDelivery,
         lacking: DeliveryGaps,
         changes: Changes,

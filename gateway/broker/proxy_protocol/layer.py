@@ -146,10 +146,10 @@ class ProxiedConnection(asyncio.Protocol):
 def _told(transport: asyncio.Transport, header: ProxyHeader) -> asyncio.Transport:
     if header.source is None:
         return transport
-    return ToldTransport(transport, header.source)
+    return ProxiedTransport(transport, header.source)
 
 
-class ToldTransport(asyncio.Transport):
+class ProxiedTransport(asyncio.Transport):
     """A transport that tells another address as its peer's.
 
     Args:

@@ -93,7 +93,7 @@ class _Stranger:
     times: int = 0
 
 
-class Strangers:
+class RefusedPeers:
     """Those that wanted a link and were refused: the latest, and when each is said."""
 
     def __init__(self) -> None:

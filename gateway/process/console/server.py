@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from gateway.base import event_loop
 from gateway.process.console.page_access import DenialStatus, PageAccess
 from gateway.process.console.pages import HttpRequest, Page, RequestError, plain
-from gateway.trust.shares.connection_room import ConnectionRoom, Standing
+from gateway.trust.shares.connection_room import ConnectionRoom, ConnectionStage
 from gateway.trust.shares.failed_attempts import network_of
 from gateway.trust.tls.peer_certificate import CertificateError, PeerCertificate
 
@@ -254,11 +254,11 @@ class _Connection(asyncio.Protocol):
         return True
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ConnectionStage:
         """Return the progress of the connection; one whose answer nobody reads makes room too."""
         if self.visitor:
-            return Standing.ACCEPTED
-        return Standing.ASKING if self._is_asked else Standing.SILENT
+            return ConnectionStage.ACCEPTED
+        return ConnectionStage.ASKING if self._is_asked else ConnectionStage.SILENT
 
     @property
     def host(self) -> str:

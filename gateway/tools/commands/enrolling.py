@@ -28,7 +28,7 @@ from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.certificates.token_book import TokenBook, TokenError, TokenGrant
 from gateway.trust.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.trust.enrolment.desk import EnrolmentDesk
-from gateway.trust.enrolment.requests import TrustedNow
+from gateway.trust.enrolment.requests import EnrolmentAnswer
 from gateway.trust.enrolment.service import EnrolmentService
 from gateway.trust.enrolment.tokens import EnrolmentToken, fingerprint_of
 
@@ -156,7 +156,7 @@ def read_token(text: str, command: str) -> EnrolmentToken:
         raise WrongUseError(f"{command}: {error}") from error
 
 
-def enrolled(given: EnrolmentToken, key: PrivateKey, command: str) -> TrustedNow:
+def enrolled(given: EnrolmentToken, key: PrivateKey, command: str) -> EnrolmentAnswer:
     """Spend a token at its service.
 
     Raises:
@@ -179,7 +179,7 @@ def _key(folder: Path, kind: str) -> PrivateKey:
     return key
 
 
-def _write(folder: Path, found: TrustedNow) -> None:
+def _write(folder: Path, found: EnrolmentAnswer) -> None:
     # The certificate last: with it the gateway is enrolled.
     for name, text in (
         ("ca.pem", found.authorities),

@@ -24,7 +24,7 @@ from gateway.tools.provisioning.welcome import Welcome
 from gateway.trust.certificates import private_keys
 from gateway.trust.certificates.authority_folder import SECRET
 from gateway.trust.certificates.signature_keys import PrivateKey
-from gateway.trust.enrolment.requests import TrustedNow
+from gateway.trust.enrolment.requests import EnrolmentAnswer
 from gateway.trust.enrolment.tokens import EnrolmentToken
 
 SYSTEMD = Path("/run/systemd/system")
@@ -156,7 +156,7 @@ def _refuse_others(kept: Path) -> None:
         raise FailedError(f"join: {kept}: no file of this user's: remove it, and repeat this")
 
 
-def _asked(given: EnrolmentToken, key: PrivateKey) -> tuple[Welcome, TrustedNow]:
+def _asked(given: EnrolmentToken, key: PrivateKey) -> tuple[Welcome, EnrolmentAnswer]:
     trusted = enrolling.enrolled(given, key, "join")
     if trusted.welcome is None:
         raise FailedError(

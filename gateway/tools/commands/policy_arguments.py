@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gateway.trust.policy.action import ActionError, Where
+from gateway.trust.policy.action import ActionError, ActionPlace
 
 _ACTIONS = ("check", "explain")
 
@@ -74,8 +74,8 @@ def _run(options: argparse.Namespace) -> int:
     return policy.run(options)
 
 
-def _where(text: str) -> Where:
+def _where(text: str) -> ActionPlace:
     try:
-        return Where.parse(text)
+        return ActionPlace.parse(text)
     except ActionError as error:
         raise argparse.ArgumentTypeError(str(error)) from error

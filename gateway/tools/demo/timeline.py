@@ -16,7 +16,7 @@ ASK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedMessage:
     """One message of a device. Times are seconds since the devices began; None: never.
 
     Attributes:
@@ -69,7 +69,7 @@ class Timeline:
             told.append((self._since(asked_s), None if status is None else str(status["root"])))
             await asyncio.sleep(ASK_EVERY_S)
 
-    def deliveries(self, notes: Mapping[str, Notes], watcher: Watcher) -> list[Published]:
+    def deliveries(self, notes: Mapping[str, Notes], watcher: Watcher) -> list[PublishedMessage]:
         """Return all messages of the devices, in the order in which they were published.
 
         Args:
@@ -78,7 +78,7 @@ class Timeline:
 
         """
         made = [
-            Published(
+            PublishedMessage(
                 gateway,
                 self._since(sent.sent_s),
                 self._or_none(one.acknowledged_s.get(sent.number)),
@@ -97,7 +97,7 @@ class Timeline:
             if time_s is not None and value is not None
         ]
 
-    def as_json(self, deliveries: Iterable[Published]) -> dict[str, Any]:
+    def as_json(self, deliveries: Iterable[PublishedMessage]) -> dict[str, Any]:
         """Return all of it, with the deliveries, ready for JSON."""
         return {
             "moments": self.moments,

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Expiring:
+class CertificateExpiry:
     """One certificate or revocation list.
 
     Attributes:
@@ -96,7 +96,7 @@ class ExpiryWatch:
         wall_clock: Callable[[], float] = time.time,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.expiring: tuple[Expiring, ...] = ()
+        self.expiring: tuple[CertificateExpiry, ...] = ()
         self._timers = timers
         self._wall_clock = wall_clock
         self.changed = changed
@@ -104,9 +104,9 @@ class ExpiryWatch:
         self._said_at_s = 0.0
         self._ahead_s = 0.0
         """The lead of the wall clock over the event loop's."""
-        self._ended: frozenset[Expiring] = frozenset()
+        self._ended: frozenset[CertificateExpiry] = frozenset()
 
-    def follow(self, expiring: Sequence[Expiring]) -> None:
+    def follow(self, expiring: Sequence[CertificateExpiry]) -> None:
         """Watch these from now on."""
         self.expiring = tuple(expiring)
         self._note()

@@ -38,7 +38,7 @@ class EnrolmentRequestError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class TrustedNow:
+class EnrolmentAnswer:
     """The authorities that a fleet trusts, in PEM.
 
     Attributes:
@@ -64,7 +64,7 @@ class TrustedNow:
         return found
 
     @classmethod
-    def parse(cls, data: bytes) -> TrustedNow:
+    def parse(cls, data: bytes) -> EnrolmentAnswer:
         """Read an answer.
 
         Raises:

@@ -112,7 +112,7 @@ class OriginRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class OriginRights:
     """The rights of one gateway over what it publishes.
 
     Attributes:

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 Connection = TypeVar("Connection")
 
 
-class Standing(IntEnum):
+class ConnectionStage(IntEnum):
     """The progress of a connection; it goes no step back."""
 
     SILENT = 0
@@ -35,7 +35,7 @@ class ConnectionRoom(Generic[Connection]):
     """
 
     def __init__(
-        self, most: int, of_host_unaccepted: int, standing: Callable[[Connection], Standing]
+        self, most: int, of_host_unaccepted: int, standing: Callable[[Connection], ConnectionStage]
     ) -> None:
         self._most = most
         self._of_host_unaccepted = of_host_unaccepted
@@ -93,10 +93,10 @@ class ConnectionRoom(Generic[Connection]):
         for one in self._silent.of(host):
             if standing := self._standing(one):
                 self._silent.discard(one, host)
-                if standing is Standing.ASKING:
+                if standing is ConnectionStage.ASKING:
                     self._asking.add(one, host)
         for one in self._asking.of(host):
-            if self._standing(one) is Standing.ACCEPTED:
+            if self._standing(one) is ConnectionStage.ACCEPTED:
                 self._asking.discard(one, host)
 
     def _of_greediest(self, waiting: _Waiting[Connection], least: int) -> Connection | None:
