@@ -70,7 +70,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, BROKER): 2,
     (LONG_FUNCTIONS, REST): 1,
     (LATE_ATTRIBUTES, REST): 9,
-    (PRIVATE_LOOKS, TESTS): 177,
+    (PRIVATE_LOOKS, TESTS): 172,
 }
 """The numbers that stand above their goal today, by measure and part."""
 
@@ -93,6 +93,8 @@ NOUNS_BEGIN = frozenset({"A", "An", "The", "All", "Each", "Those", "Its", "Of", 
 """First words of a noun phrase: with them a docstring begins that leaves out "Return"."""
 OF_NAMED_TUPLES = frozenset({"_replace", "_asdict", "_fields", "_make"})
 """Public for all that: the underscore keeps them apart from fields."""
+OF_THE_LIBRARY = frozenset({"os._exit", "sys._getframe"})
+"""Documented functions of the standard library, for all their underscores."""
 _IS_CAP_WORDS = re.compile("[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*$")
 
 
@@ -522,7 +524,8 @@ def private_looks(modules: Iterable[Module]) -> Iterator[Finding]:
                     continue
             if name.startswith("_") and not name.startswith("__") and name not in OF_NAMED_TUPLES:
                 place = f"{module.path}:{node.lineno}"
-                yield Finding(PRIVATE_LOOKS, TESTS, place, ast.unparse(node))
+                if (look := ast.unparse(node)) not in OF_THE_LIBRARY:
+                    yield Finding(PRIVATE_LOOKS, TESTS, place, look)
 
 
 OF_PARTS = (

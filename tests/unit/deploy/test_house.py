@@ -270,6 +270,8 @@ def test_of_a_folder_beside_the_packages_the_docstrings_are_measured_not_the_len
         ("cls._size", False),
         ("log.__len__()", False),
         ("row._replace(size=1)", False),
+        ("os._exit", False),
+        ("process._exit", True),
         ("patched.setattr(log, 'size', 1)", False),
     ],
 )
