@@ -81,10 +81,13 @@ class Measured:
         sensors: the number of its switches.
         devices: the number of devices that have a pre-shared key.
         web: true if it has a page.
+        idle: true if it runs only where nobody else wants the core.
 
     """
 
-    def __init__(self, folder: Path, sensors: int, devices: int = 1, *, web: bool) -> None:
+    def __init__(
+        self, folder: Path, sensors: int, devices: int = 1, *, web: bool, idle: bool = False
+    ) -> None:
         folder.mkdir()
         for name in ("tree.key", "passwords", "psk"):
             (folder / name).touch(mode=0o600)
@@ -107,6 +110,8 @@ class Measured:
             f'policy_file = "{folder}/policy.toml"\n{switches}'
         )
         command = [sys.executable, "-m", "gateway.tools.cli", "run", "--config", str(config)]
+        if idle:
+            command = ["chrt", "--idle", "0", *command]
         self._process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
         listeners = folder / "state" / "listeners.json"
         end_s = time.monotonic() + START_S
@@ -186,11 +191,19 @@ class Way(NamedTuple):
     pause_s: float
 
 
+OPEN_PAGES: Final = Way([("overview", "sensors?hour=0", "clients")], 3.0)
+ALL_PAGES: Final = Way([(path,) for path in ANSWERS], 1.0)
 LOOKING: Final[Mapping[str, Way]] = {
-    "three open": Way([("overview", "sensors?hour=0", "clients")], 3.0),
-    "all by turns": Way([(path,) for path in ANSWERS], 1.0),
+    "three open elsewhere": OPEN_PAGES,
+    "three open": OPEN_PAGES,
+    "all elsewhere": ALL_PAGES,
+    "all by turns": ALL_PAGES,
 }
-"""A browser with these pages open; somebody who goes through all pages."""
+"""A browser with these pages open; somebody who goes through all pages.
+
+Elsewhere: of another gateway, which gives way to this one as the browser does. So a difference from
+it is what this gateway's own event loop pays, and not what two cores share.
+"""
 
 
 async def logged_in(session: aiohttp.ClientSession, gateway: Address) -> None:
@@ -249,14 +262,21 @@ def browser(gateway: Address, what: str, lap: int) -> Iterator[None]:
         process.join()
 
 
-async def measure(gateway: Measured, options: argparse.Namespace) -> None:
-    """Fill it, and look at it."""
-    address = gateway.address
-    publishers = [await client(address, f"c{number}") for number in range(options.clients)]
+async def filled(gateway: Address, options: argparse.Namespace) -> list[MqttClient]:
+    """Give it clients, which are returned, and retained messages."""
+    publishers = [await client(gateway, f"c{number}") for number in range(options.clients)]
     for number in range(options.topics):
         topic = f"floor{number % 10}/room{number % 100}/device{number}"
         publisher = publishers[number % len(publishers)]
         await publisher.publish(topic, b'{"v": 1}', 1, retain=True)
+    return publishers
+
+
+async def measure(gateway: Measured, other: Measured, options: argparse.Namespace) -> None:
+    """Fill both, and look at the first; the other is looked at for comparison."""
+    address = gateway.address
+    connected = [await filled(each.address, options) for each in (gateway, other)]
+    publisher = connected[0][0]
     jar = aiohttp.CookieJar(unsafe=True)
     async with aiohttp.ClientSession(cookie_jar=jar) as session:
         await logged_in(session, address)
@@ -270,12 +290,13 @@ async def measure(gateway: Measured, options: argparse.Namespace) -> None:
         of_all: dict[str, list[float]] = {}
         for lap in range(ROUNDS):
             for what in ("without", *LOOKING):
-                with browser(address, what, lap):
-                    took_ms = await pubacks_ms(publishers[0])
+                looked_at = other.address if "elsewhere" in what else address
+                with browser(looked_at, what, lap):
+                    took_ms = await pubacks_ms(publisher)
                 of_all.setdefault(what, []).extend(took_ms)
-                print(f"PUBACK, {what:12} {percentiles(took_ms)}")
+                print(f"PUBACK, {what:20} {percentiles(took_ms)}")
         for what, took_ms in of_all.items():
-            print(f"all {ROUNDS} rounds, {what:12} {percentiles(took_ms)}")
+            print(f"all {ROUNDS} rounds, {what:20} {percentiles(took_ms)}")
         with browser(address, "three open", 0):
             used_s = gateway.processor_s
             await asyncio.sleep(OPEN_S)
@@ -296,11 +317,14 @@ def main() -> None:
             time.sleep(REST_S)
             print(f"{'with' if web else 'without'} a page: {gateway.memory_mib:.1f} MiB")
             gateway.stop()
-        gateway = Measured(Path(folder) / "full", options.sensors, options.devices, web=True)
+        full = (options.sensors, options.devices)
+        gateway = Measured(Path(folder) / "full", *full, web=True)
+        other = Measured(Path(folder) / "other", *full, web=True, idle=True)
         try:
-            asyncio.run(measure(gateway, options))
+            asyncio.run(measure(gateway, other, options))
         finally:
             gateway.stop()
+            other.stop()
 
 
 if __name__ == "__main__":

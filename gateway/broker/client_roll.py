@@ -21,7 +21,7 @@ from light_dataclasses import dataclass
 
 PAGE = 200
 """Clients that are told at a time."""
-CLIENTS_PER_TURN: Final = 20
+CLIENTS_PER_TURN: Final = 5
 IDS_PER_TURN: Final = 1_000
 """So many are told of, or gone through by their identifiers, before others have a turn."""
 RANKED_S = 1.0

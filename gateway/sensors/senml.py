@@ -47,7 +47,7 @@ _VERSION: Final = 10
 _CBOR_ARRAY: Final = 0x80
 _CBOR_COUNT_IN_HEAD: Final = 24
 """Fewer items are counted in the first byte (RFC 8949, section 3)."""
-RECORDS_PER_TURN: Final = 20
+RECORDS_PER_TURN: Final = 5
 """Then others have a turn; of so few an array in CBOR has a head of one byte."""
 _LABELS: Final[Mapping[str, int]] = {
     "bver": -1,

@@ -10,7 +10,7 @@ import msgspec
 
 from gateway.base.in_turns import in_turns
 
-ROWS_PER_TURN: Final = 20
+ROWS_PER_TURN: Final = 5
 """Then others have a turn: a row takes some hundredths of a millisecond, on a Pi a tenth."""
 _ascii: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 

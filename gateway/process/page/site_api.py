@@ -33,8 +33,8 @@ PAGE_LINKS: Final = 100
 LOOK_S: Final = 5.0
 """The machine, and the tree for one visitor, are looked at again after so long."""
 TREES_MAX: Final = 16
-SENSORS_PER_TURN: Final = 20
-LINKS_PER_TURN: Final = 20
+SENSORS_PER_TURN: Final = 5
+LINKS_PER_TURN: Final = 5
 """Then others have a turn: a gateway may have hundreds."""
 _OPTION_CHARACTERS: Final = 60
 """Of an identifier that an option holds, whatever characters they are."""

@@ -30,7 +30,7 @@ SHOWN_MAX: Final = 200
 LOOKED_AT_MAX: Final = 1_000
 """Of those that match."""
 TOPICS_PER_TURN: Final = 50
-MESSAGES_PER_TURN: Final = 20
+MESSAGES_PER_TURN: Final = 5
 """So many are looked at, or shown, before others have a turn."""
 PUBLISHES_PER_S: Final = 5.0
 PUBLISHES_AT_ONCE: Final = 20

@@ -21,7 +21,7 @@ from light_dataclasses import dataclass
 
 WHAT: Final = "users"
 """The part of the page."""
-USERS_PER_TURN: Final = 20
+USERS_PER_TURN: Final = 5
 """Then others have a turn."""
 
 

@@ -112,7 +112,9 @@ async def test_a_sensor_that_raises_is_reported_once_by_name_and_the_others_go_o
     assert bench.failures.empty()
     bad = [record for record in told if record.name == "broken"]
     assert bad == [Record("broken", "", None, WALL_CLOCK_S, 1, BAD)]
-    assert bench.sampler.failed == broken.reads > 1
+    # A thread may have begun to read as the sampler ended: such a read has failed for nobody.
+    assert bench.sampler.failed > 1
+    assert broken.reads - bench.sampler.failed in {0, 1}
 
 
 class Unspeakable:
