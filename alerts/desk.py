@@ -1,4 +1,4 @@
-"""From what is seen to what is told: an alert is raised once, kept while it lasts, cleared once.
+"""The desk of alerts: each is raised once, kept while it lasts, and cleared once.
 
 What this module states, and no other:
 

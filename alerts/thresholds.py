@@ -1,4 +1,4 @@
-"""From where on something is wrong, and up to where it is well again: for gateways and fleets."""
+"""Thresholds of gateways and fleets: where something is wrong, and where it is well again."""
 
 from __future__ import annotations
 

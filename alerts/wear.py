@@ -20,7 +20,8 @@ class Wear(msgspec.Struct, array_like=True):
     marks: list[tuple[int, int]] = []
 
     def look(self, raw: int, at_us: int, window_us: int) -> float | None:
-        """Bytes written in a day at the pace of the last window or two; None before there is one.
+        """Return bytes written in a day at the pace of the last window or two; None before there is
+        one.
 
         Args:
             raw: what the machine says.

@@ -53,12 +53,12 @@ class Plan:
 
 
 def full_plan() -> Plan:
-    """Every case, three rounds: some twenty minutes with all peers."""
+    """Return every case, three rounds: some twenty minutes with all peers."""
     return Plan(cases.rate_loads(), cases.latency_loads(), 3, 0.15, 0.7, 2.0, math.inf, True)
 
 
 def quick_plan() -> Plan:
-    """One short round of a few cases; what there is no time for is left out by name."""
+    """Return a short round of a few cases; what there is no time for is left out by name."""
     light = cases.latency_loads()[:1]
     limit_s = comparison.QUICK_S - _STOP_S
     return Plan(cases.quick_rate_loads(), light, 1, 0.1, 0.25, 0.5, limit_s, False)
@@ -91,7 +91,7 @@ class Benchmark:
         self._end_s = started_s + plan.limit_s
 
     def results(self) -> Iterator[figures.CaseResult]:
-        """Every case as soon as it is measured; memory first, while the brokers are fresh."""
+        """Yield every case as soon as it is measured; memory first, while the brokers are fresh."""
         plan = self._plan
         yield self._memory()
         for load in plan.latency_loads:
@@ -216,7 +216,7 @@ def is_variant(broker: str) -> bool:
 
 
 def our_faults(results: Sequence[figures.CaseResult]) -> list[str]:
-    """A line for each case in which a gateway of ours has no figure but for want of time."""
+    """Return a line for each case in which a gateway of ours has no figure but for want of time."""
     return [
         f"{result.case}: {figure.broker}: {figure.fault}"
         for result in results
@@ -268,7 +268,7 @@ def _heading(
         f"MQTT 3.1.1 on loopback; median of {plan.rounds} round(s) of {plan.measure_s:g} s; "
         "every message is checked for loss, duplicates and order"
     )
-    yield "What a broker keeps:"
+    yield "Messages that a broker keeps:"
     yield from (f"    {broker.name:<34} {broker.keeps}" for broker in brokers)
     for line in missing:
         yield f"MISSING, left out: {line}"

@@ -62,7 +62,7 @@ _TOPOLOGIES = ((1, 1, 1000), (10, 10, 100), (1, 100, 100))
 
 
 def rate_loads() -> list[Load]:
-    """All cases of the full run that are measured in messages/s."""
+    """Return all cases of the full run that are measured in messages/s."""
     pipelined = [
         Load(publishers, subscribers, qos, payload_bytes, window)
         for payload_bytes in (SMALL_BYTES, LARGE_BYTES)
@@ -73,7 +73,7 @@ def rate_loads() -> list[Load]:
 
 
 def quick_rate_loads() -> list[Load]:
-    """The few that ``--quick`` has time for: each QoS and each topology once."""
+    """Return the few that ``--quick`` has time for: each QoS and each topology once."""
     (one, ten, fan_out) = _TOPOLOGIES
     return [
         *(Load(one[0], one[1], qos, window=one[2]) for qos in (0, 1, 2)),
@@ -85,5 +85,5 @@ def quick_rate_loads() -> list[Load]:
 
 
 def latency_loads() -> list[Load]:
-    """The light loads of the full run."""
+    """Return the light loads of the full run."""
     return [Load(1, 1, qos, window=1000, rate_hz=LIGHT_LOAD_HZ) for qos in (0, 1, 2)]

@@ -60,7 +60,7 @@ class CaseResult:
     one_in_flight: bool = False
 
     def figure_of(self, broker: str) -> Figure | None:
-        """The broker's figure, None if it took no part."""
+        """Return the broker's figure, None if it took no part."""
         return next((one for one in self.figures if one.broker == broker), None)
 
     def comparisons(self) -> Iterator[Comparison]:
@@ -83,7 +83,7 @@ class CaseResult:
                     )
 
     def lines(self) -> Iterator[str]:
-        """The case as text: a heading, then a line for each broker."""
+        """Yield the case as text: a heading, then a line for each broker."""
         alone = "" if self.alone is None else f"; generator alone: {shown(self.alone)}"
         yield f"{self.case} ({self.metric.unit}, {self.metric.better} is better{alone})"
         own = self.figure_of(OURS)
@@ -124,7 +124,7 @@ def is_ours(broker: str) -> bool:
 
 
 def rate_figure(broker: str, runs: Sequence[Run]) -> Figure:
-    """The median of the runs' rates; one faulty run leaves the broker without a figure."""
+    """Return the median of the runs' rates; one faulty run leaves the broker without a figure."""
     fault = _fault(runs)
     if fault:
         return Figure(broker, None, fault)
@@ -140,7 +140,7 @@ def rate_figure(broker: str, runs: Sequence[Run]) -> Figure:
 
 
 def latency_figure(broker: str, runs: Sequence[Run], percent: float) -> Figure:
-    """A percentile of all the runs' latencies together."""
+    """Return a percentile of all the runs' latencies together."""
     fault = _fault(runs)
     samples = [sample for run in runs for sample in run.latencies_us]
     if fault or not samples:
@@ -150,7 +150,7 @@ def latency_figure(broker: str, runs: Sequence[Run], percent: float) -> Figure:
 
 
 def rate_result(load: Load, runs: dict[str, list[Run]], alone: Run) -> CaseResult:
-    """The case of a load; `runs` are by broker, `alone` is against the null broker."""
+    """Return the case of a load; `runs` are by broker, `alone` is against the null broker."""
     return CaseResult(
         load.name,
         RATE,
@@ -162,7 +162,7 @@ def rate_result(load: Load, runs: dict[str, list[Run]], alone: Run) -> CaseResul
 
 
 def latency_results(load: Load, runs: dict[str, list[Run]], alone: Run) -> list[CaseResult]:
-    """The two cases of a light load: p50 and p99."""
+    """Return the two cases of a light load: p50 and p99."""
     return [
         CaseResult(
             f"latency p{percent} {load.name}",

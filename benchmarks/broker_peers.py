@@ -79,7 +79,7 @@ def ours(
     build: builds.Build | None = None,
     tables: Tables = lambda _folder, _port: {},
 ) -> Broker:
-    """A gateway with a policy of access and a neighbour, unless something is to be left out.
+    """Return a gateway with a policy of access and a neighbour, unless something is to be left out.
 
     Args:
         name: as it is shown.
@@ -157,12 +157,13 @@ def _link_tls(folder: Path, port: int) -> dict[str, Any]:
 
 
 def gateway_id(port: int) -> str:
-    """Of the gateway of ours that has its clients at a port."""
+    """Return the id of the gateway of ours that has its clients at a port."""
     return f"bench-{port}"
 
 
 def variants() -> list[Broker]:
-    """Gateways that differ in one thing each from the one that is compared: what is its price?"""
+    """Return gateways that differ in one thing each from the one that is compared: what is its
+    price?"""
     without_uvloop = [
         ours(figures.OURS_ASYNCIO, loop="asyncio"),
         ours(figures.OURS_ASYNCIO_SYNCED, "sync", loop="asyncio"),
@@ -178,7 +179,7 @@ def variants() -> list[Broker]:
 
 
 def peers(folder: Path) -> tuple[list[Broker], list[str]]:
-    """The peers that this machine has, and a line for each that it has not.
+    """Return the peers that this machine has, and a line for each that it has not.
 
     Args:
         folder: for what has to be installed first.
@@ -203,7 +204,7 @@ def peers(folder: Path) -> tuple[list[Broker], list[str]]:
 
 
 def bare_forwarder() -> Broker:
-    """No broker, but the least that one in Python could do: see the program."""
+    """Return no broker, but the least that one in Python could do: see the program."""
 
     def prepare(_folder: Path, port: int) -> list[str]:
         return [sys.executable, "-m", "benchmarks.bare_forwarder", str(port)]
@@ -260,7 +261,7 @@ def nats_server() -> Broker:
 
 
 def amqtt() -> Broker:
-    """The amqtt of this Python environment, as it comes.
+    """Return the amqtt of this Python environment, as it comes.
 
     Raises:
         MissingPeerError: it is not installed.
@@ -321,6 +322,6 @@ def _first_line(command: list[str]) -> str:
 
 
 def _toml_table(name: str, values: Mapping[str, Any]) -> str:
-    """A table of plain values; JSON's notation of those is TOML's too."""
+    """Return a table of plain values; JSON's notation of those is TOML's too."""
     lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
     return f"[{name}]\n{lines}"

@@ -146,7 +146,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def free_port() -> int:
-    """One on which nothing listens."""
+    """Return a port on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -49,7 +49,7 @@ INTERPRETED = Build("interpreted", sys.executable)
 
 @cache
 def compiled() -> Build | None:
-    """The compiled build, or None if there is none of the sources as they are now."""
+    """Return the compiled build, or None if there is none of the sources as they are now."""
     if not _COMPILED_PYTHON.exists():
         return None
     check = subprocess.run([_CHECK, "--is-current"], check=False, capture_output=True)
@@ -57,12 +57,12 @@ def compiled() -> Build | None:
 
 
 def ours() -> Build:
-    """The build that is measured as ours."""
+    """Return the build that is measured as ours."""
     return compiled() or INTERPRETED
 
 
 def missing() -> list[str]:
-    """A line if ours has to be the interpreted build."""
+    """Return a line if ours has to be the interpreted build."""
     if compiled() is not None:
         return []
     return ["no compiled build of these sources (make compiled): ours is the INTERPRETED one"]

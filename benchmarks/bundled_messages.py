@@ -30,8 +30,8 @@ from gateway.node.links.wire import Assembly, LinkReader, publish
 from gateway.tools.directory_simulation.costs import PATIENCE_S, STEP_S, a_leaf, able, distances
 from gateway.tools.directory_simulation.node import DirectoryNode
 from gateway.tools.directory_simulation.world import SETTLE_S, DirectoryOptions, DirectoryWorld
-from tree_handler.routing.direct import HOPS, Direct, Passed
-from tree_handler.routing.locator import Behind, Locator
+from tree_handler.routing.direct import HOPS, Direct, DirectMessage
+from tree_handler.routing.locator import Locator, ReachUpdate
 from tree_handler.simulation.heads import HeadedGateway
 
 GATEWAYS: Final = (10, 100)
@@ -134,8 +134,8 @@ class Looked:
 
 
 def look_up(gateways: int, seed: int, window_s: float | None) -> tuple[Looked, Looked, Looked]:
-    """A look-up of all, and what it would be with one question for all (calculated), also with
-    answers that wait for each other.
+    """Return a look-up of all, and what it would be with one question for all (calculated), also
+    with answers that wait for each other.
 
     Args:
         gateways: in the fleet.
@@ -170,7 +170,7 @@ def _one_question(
     messages: Counter[str],
     octets: Counter[str],
 ) -> tuple[Looked, Looked]:
-    """One signed question that parts where ways part, with the ids of those behind each link."""
+    """Reckon one signed question that parts where ways part, with the ids behind each link."""
     far = distances(world, asker.record.id)
     asked = [name for name in able(world) if name != asker.record.id]
     links = _links_on_ways(world, asker, asked)
@@ -182,7 +182,7 @@ def _one_question(
 
 
 def _links_on_ways(world: DirectoryWorld, asker: DirectoryNode, asked: Sequence[str]) -> int:
-    """Links of the tree that lead from the asker to any of those that it asks."""
+    """Return links of the tree that lead from the asker to any of those that it asks."""
     before, front = {asker.record.id: ""}, [asker.record.id]
     for at in front:
         gateway = world.nodes[at].gateway
@@ -214,10 +214,10 @@ def passing_us() -> Iterator[tuple[str, float, int]]:
     locator.forwards(set(range(1, _LINKS + 1)))
     there = {link: f"gw-{link}" for link in range(2, _LINKS + 1)}
     for link, name in there.items():
-        locator.receive(link, Behind(True, {name: 1}))
+        locator.receive(link, ReachUpdate(True, {name: 1}))
     direct = Direct("gw-here", locator)
     rows = [
-        Passed(there[2 + n % len(there)], HOPS, "$hedgerow/query/gw-there", bytes(210))
+        DirectMessage(there[2 + n % len(there)], HOPS, "$hedgerow/query/gw-there", bytes(210))
         for n in range(_MESSAGES)
     ]
     alone = b"".join(publish(b"$hedgerow/to", one.encode()) for one in rows)

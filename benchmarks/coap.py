@@ -51,7 +51,7 @@ class Plan:
 
 
 def cases(*, has_all: bool) -> list[tuple[Load, bool]]:
-    """Every load without the server's own paths, and whether it reads the large one.
+    """Return every load without the server's own paths, and whether it reads the large one.
 
     What takes long, or says little more than another, is only there if all are to be.
     """
@@ -81,7 +81,7 @@ def measure(
     *,
     is_big: bool,
 ) -> CaseResult:
-    """One case."""
+    """Measure one case."""
     runs: dict[str, list[Run]] = {
         server.name: [] for server in servers if server.dtls_port or not load.over_dtls
     }
@@ -103,7 +103,7 @@ def measure(
 def measure_observers(
     plan: Plan, programs: Programs, servers: Sequence[Served], end_s: float
 ) -> CaseResult:
-    """The case of the observers."""
+    """Return the case of the observers."""
     told: dict[str, list[Told]] = {server.name: [] for server in servers if server.watched}
     for _ in range(plan.rounds):
         for server in servers:
@@ -140,7 +140,7 @@ def fresh_servers(folder: Path) -> Iterator[list[Served]]:
 def all_results(
     plan: Plan, programs: Programs, folder: Path, end_s: float, case: str
 ) -> Iterator[CaseResult]:
-    """Requests and observers, of every case with that text in its name."""
+    """Yield requests and observers, of every case with that text in its name."""
     for number, (load, is_big) in enumerate(cases(has_all=plan.has_all_cases)):
         if case in load.name:
             with fresh_servers(folder / f"case-{number}") as servers:
@@ -187,7 +187,7 @@ def finish(results: Sequence[CaseResult], options: comparison.Options) -> int:
 
 
 def heading() -> Iterator[str]:
-    """The machine, and what is missing on it."""
+    """Yield the machine, and what is missing on it."""
     yield (
         f"{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, "
         f"Python {platform.python_version()}; CoAP on loopback"

@@ -46,7 +46,7 @@ class CaseResult:
                         yield Comparison(self.case + extra, *values, peer, self.unit, self.better)
 
     def lines(self) -> Iterator[str]:
-        """The case as text: a heading, then a line for each server."""
+        """Yield the case as text: a heading, then a line for each server."""
         yield f"{self.case} ({self.unit}, {self.better} is better)"
         own = self.figures.get(OURS)
         for name, figure in self.figures.items():
@@ -75,7 +75,7 @@ def rate_result(
     runs: Mapping[str, Sequence[Run]],
     remarks: Mapping[str, str] | None = None,
 ) -> CaseResult:
-    """The median of each server's rates; one faulty run leaves it without a figure.
+    """Return the median of each server's rates; one faulty run leaves it without a figure.
 
     What ``remarks`` say of a server stands beside its figure.
     """

@@ -76,7 +76,7 @@ def parse_told(line: str) -> Told:
 
 
 def told_result(runs: Mapping[str, Sequence[Told]]) -> CaseResult:
-    """The median of each server's medians; one faulty run leaves it without a figure."""
+    """Return the median of each server's medians; one faulty run leaves it without a figure."""
     figures, faults, notes = {}, {}, {}
     for name, of_server in runs.items():
         fault = next((run.fault for run in of_server if run.fault), "")

@@ -129,7 +129,7 @@ class Server:
 def ours(
     name: str, build: builds.Build, *, more: str = "", coap: str = "", fills: bool = True
 ) -> Server:
-    """A gateway with sensors; with ``fills`` also a registration whose links are 4 KiB.
+    """Return a gateway with sensors; with ``fills`` also a registration whose links are 4 KiB.
 
     Args:
         name: as it is shown.
@@ -175,7 +175,7 @@ def ours(
 
 
 def all_ours(*, more: str = "", coap: str = "", fills: bool = True) -> list[Server]:
-    """The build that counts, and the interpreted one beside it if that is another."""
+    """Return the build that counts, and the interpreted one beside it if that is another."""
     found = [ours(OURS, builds.ours(), more=more, coap=coap, fills=fills)]
     if builds.compiled() is not None:
         found.append(ours(OURS_INTERPRETED, builds.INTERPRETED, more=more, coap=coap, fills=fills))
@@ -239,7 +239,7 @@ def aiocoap_directory() -> Server:
 
 
 def missing() -> list[str]:
-    """A line for each peer that this machine has not, and if ours is not compiled."""
+    """Return a line for each peer that this machine has not, and if ours is not compiled."""
     names = ("coap-server-openssl", "coap-rd-openssl", "coap-client-notls")
     lines = [f"{name} is not installed: {_INSTALL}" for name in names if not shutil.which(name)]
     return [*lines, *builds.missing()]

@@ -30,7 +30,7 @@ class Target:
         return all(word in case for word in self.words)
 
     def verdict(self, ours: float, peer: float = 1.0) -> str:
-        """The target and whether these figures meet it."""
+        """Return the target and whether these figures meet it."""
         if self.peer:
             met = ours / peer >= self.bound
             return f"target {shown(self.bound)} x: {'met' if met else 'MISSED'}"
@@ -56,5 +56,5 @@ beside coap-rd: 1.0 is what "beside" says, and stands here to be seen."""
 
 
 def of_case(case: str, peer: str) -> Iterator[Target]:
-    """The targets of a case beside a peer; "" for those of ours alone."""
+    """Return the targets of a case beside a peer; "" for those of ours alone."""
     return (target for target in TARGETS if target.peer == peer and target.is_of(case))

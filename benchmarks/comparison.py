@@ -49,7 +49,7 @@ class Comparison:
         return self.ours / self.peer
 
     def as_json(self) -> dict[str, str | float]:
-        """The object of the JSON list."""
+        """Return the object of the JSON list."""
         return {
             "case": self.case,
             "ours": rounded(self.ours),
@@ -67,7 +67,7 @@ def rounded(figure: float) -> float:
 
 
 def shown(figure: float) -> str:
-    """A figure for a table: ``1,234,000``, ``81.2``, ``0.534``."""
+    """Return a figure for a table: ``1,234,000``, ``81.2``, ``0.534``."""
     figure = rounded(figure)
     return f"{figure:,.0f}" if figure >= 1000 else f"{figure:g}"
 

@@ -105,7 +105,7 @@ class Copies:
         return news, lacking
 
     def found(self, origin: str, criteria: Iterable[Criterion]) -> list[WebLink] | None:
-        """The links of a directory that meet all criteria; None if there is no copy."""
+        """Return the links of a directory that meet all criteria; None if there is no copy."""
         if origin not in self._of:
             return None
         links = self._read.get(origin)
@@ -120,7 +120,7 @@ class Copies:
         ]
 
     def weighed(self, origins: Iterable[str]) -> tuple[int, list[object]]:
-        """Characters of the copies of these, and all that they are."""
+        """Return characters of the copies of these, and all that they are."""
         kept = [self._of[one] for one in origins if one in self._of]
         return sum(len(text) for one in kept for text in one.links.values()), list(kept)
 
@@ -145,7 +145,7 @@ class Feed:
     not_before: float = 0.0
 
     def push(self, copies: Copies) -> tuple[bytes, dict[str, Mark]]:
-        """A message for it, and what it has when it took it."""
+        """Return a message for it, and what it has when it took it."""
         known = self.known or {}
         entries, sent, octets = list[bytes](), dict[str, Mark](), 0
         for origin in sorted(self.pending):

@@ -20,7 +20,7 @@ WHOLE: Final[Scope] = ("", "")
 
 
 def scopes_of(place: Place) -> list[Scope]:
-    """The scopes that a gateway is in, the narrowest first."""
+    """Return the scopes that a gateway is in, the narrowest first."""
     found = [(place.domain, place.group)] if place.group else []
     return [*found, *([(place.domain, "")] if place.domain else []), WHOLE]
 
@@ -38,7 +38,7 @@ class Keepers:
 
     @classmethod
     def seen_by(cls, members: Membership) -> Keepers:
-        """Those of the hierarchy of a membership."""
+        """Return those of the hierarchy of a membership."""
         hierarchy = members.hierarchy()
         within: dict[Scope, list[MemberRecord]] = {}
         for record in members:
@@ -57,7 +57,7 @@ class Keepers:
         )
 
     def above(self, place: Place) -> list[tuple[str, ...]]:
-        """The keepers of each scope that a gateway of a place is in, the narrowest first."""
+        """Return the keepers of each scope that a gateway of a place is in, the narrowest first."""
         return [self.of_scope.get(scope, ()) for scope in scopes_of(place)]
 
     def fed_by(self, gateway_id: str, origin: MemberRecord) -> set[str]:

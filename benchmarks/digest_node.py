@@ -91,7 +91,7 @@ class DigestNode(DirectoryNode):
         return self._seen[1]
 
     def keeps(self) -> set[str]:
-        """The gateways whose digests it is to keep, less its own."""
+        """Return the gateways whose digests it is to keep, less its own."""
         keepers, own = self.keepers(), self.gateway.gateway_id
         return {
             one.id

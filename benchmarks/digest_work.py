@@ -173,7 +173,7 @@ class _Work:
     # -- changes and look-ups, one at a time -----------------------------------------------------
 
     def changes(self) -> tuple[Spent, Spent]:
-        """One registration comes at each of some gateways; later they go."""
+        """Register once at each of some gateways, and remove it later."""
         world, placed = self.world, list[tuple[str, str]]()
 
         def come() -> None:
@@ -191,7 +191,7 @@ class _Work:
         return coming, self.spent(go, max(1, len(self._changers) - 1))
 
     def register(self, name: str, kind: str) -> str:
-        """A device registers; returns its endpoint."""
+        """Register a device; return its endpoint."""
         self._new += 1
         endpoint = f"{name}.{KINDS * (10**6 + self._new) + 1}"  # never of kind 0, nor 3
         links = [WebLink(f"/{endpoint}", (("rt", kind),))]
@@ -207,7 +207,7 @@ class _Work:
         self.world.ledger.removed(name, endpoint, self.world.now)
 
     def look_ups(self) -> tuple[dict[str, Spent], dict[str, list[frozenset[tuple[str, str]]]]]:
-        """Each kind of look-up, from each asker."""
+        """Return each kind of look-up, from each asker."""
         costs, named = dict[str, Spent](), dict[str, list[frozenset[tuple[str, str]]]]()
         for kind, asked in LOOK_UPS.items():
             found: list[list[WebLink]] = []
@@ -262,7 +262,7 @@ class _Work:
         return self.spent(lambda: world.fleet.run(plan.mix_s + TOLD_S))
 
     def memory(self) -> tuple[int, int]:
-        """Characters and bytes of digests at the gateway that has most."""
+        """Return characters and bytes of digests at the gateway that has most."""
         most = (0, 0)
         for node in self.world.nodes.values():
             if isinstance(node, DigestNode):
@@ -278,7 +278,7 @@ class _Work:
     # -- what goes wrong -------------------------------------------------------------------------
 
     def deaths(self) -> list[Death]:
-        """The head of the largest group, or domain, and that of all die, and come back."""
+        """Return the head of the largest group, or domain, and that of all die, and come back."""
         found: list[Death] = []
         view = self.world.nodes[self._able[0]].members
         keepers = Keepers.seen_by(view)

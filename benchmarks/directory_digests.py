@@ -85,7 +85,7 @@ def _mixed(one: Figures, of: Callable[[Spent], float]) -> float:
 
 
 def table(figures: Sequence[Figures]) -> Iterator[str]:
-    """The figures, a column for each run."""
+    """Yield the figures, a column for each run."""
 
     def row(what: str, cell: Callable[[Figures], str]) -> str:
         return " | ".join((f"| {what}", *map(cell, figures))) + " |"

@@ -50,7 +50,7 @@ class Proof:
 def handshakes(
     program: Path, proof: Proof, servers: Sequence[Served], plan: coap.Plan, *, resumed: bool
 ) -> CaseResult:
-    """One kind of handshake."""
+    """Measure one kind of handshake."""
     found: dict[str, list[Shaken]] = {server.name: [] for server in servers}
     for _ in range(plan.rounds):
         for server in servers:
@@ -113,7 +113,7 @@ def memory(
 def all_results(
     folder: Path, certificates: DtlsCertificates, servers: Sequence[Served], plan: coap.Plan
 ) -> Iterator[CaseResult]:
-    """Every case as soon as it is measured."""
+    """Yield every case as soon as it is measured."""
     program = dtls_load.compile_program(folder)
     key = Proof("a key", dtls_load.with_key())
     shown = Proof("certificates", dtls_load.with_certificate(certificates))

@@ -52,12 +52,12 @@ def compile_program(folder: Path) -> Path:
 
 
 def with_key() -> list[str]:
-    """The arguments of clients with a pre-shared key."""
+    """Return the arguments of clients with a pre-shared key."""
     return [f"--psk-identity={PSK_IDENTITY}", f"--psk={PSK}"]
 
 
 def with_certificate(certificates: DtlsCertificates) -> list[str]:
-    """The arguments of clients that show a certificate."""
+    """Return the arguments of clients that show a certificate."""
     shown, key = certificates.client
     return [f"--certificate={shown}", f"--key={key}"]
 

@@ -66,7 +66,7 @@ class Account:
         self.steps_s[name] = time.monotonic() - began
 
     def as_text(self) -> str:
-        """A line for each step, and their sum."""
+        """Return a line for each step, and their sum."""
         steps = [f"  {seconds:6.1f} s  {name}" for name, seconds in self.steps_s.items()]
         total = f"  {self.total_s:6.1f} s  in all: {self.commands} commands, {self.choices} choices"
         return "\n".join([f"{self.title}:", *steps, total])

@@ -82,7 +82,7 @@ class FleetMeasurement:
         self._client.close()
 
     def results(self) -> Iterator[Comparison]:
-        """Each case, as it is measured.
+        """Yield each case, as it is measured.
 
         Raises:
             NoAnswerError: a gateway did not answer, or not as it should.

@@ -30,7 +30,7 @@ class FleetCertificates:
                 authority.issue(gateway_id)
 
     def mqtt(self, gateway_id: str) -> dict[str, str]:
-        """Keys of a gateway's section ``mqtt``; links need a ``tls_port`` besides."""
+        """Return keys of a gateway's section ``mqtt``; links need a ``tls_port`` besides."""
         return {
             **self._own(gateway_id),
             "client_certificate": "optional",
@@ -38,7 +38,7 @@ class FleetCertificates:
         }
 
     def collector(self, gateway_id: str) -> dict[str, str]:
-        """Keys of a collector's section ``collector``."""
+        """Return keys of a collector's section ``collector``."""
         return {**self._own(gateway_id), "ca_file": str(self._folder / "ca.pem")}
 
     def _own(self, gateway_id: str) -> dict[str, str]:

@@ -79,7 +79,7 @@ class Asker:
         return token
 
     def ask(self, code: int, options: Sequence[Option], payload: bytes = b"") -> CoapMessage:
-        """The answer to one request, which is sent again where none comes.
+        """Return the answer to one request, which is sent again where none comes.
 
         Raises:
             NoAnswerError: there is none.
@@ -97,7 +97,7 @@ class Asker:
         raise NoAnswerError("no answer in time")
 
     def come(self, wait_s: float, *, acknowledges: bool = True) -> list[CoapMessage]:
-        """The messages of the next datagram, if one comes within so many seconds."""
+        """Return the messages of the next datagram, if one comes within so many seconds."""
         found = [decode(datagram) for datagram in self._receive(time.monotonic() + wait_s)]
         for message in found:
             if acknowledges and message.type == CON:
@@ -203,7 +203,7 @@ class Device(Asker):
 
 
 def registration(*parameters: str) -> list[Option]:
-    """The options of a registration with links in its body."""
+    """Return the options of a registration with links in its body."""
     return [
         (option_numbers.URI_PATH, b"rd"),
         (option_numbers.CONTENT_FORMAT, _LINK_FORMAT),
@@ -217,5 +217,5 @@ def queries(*parameters: str) -> list[Option]:
 
 
 def sensors_of(name: str) -> list[str]:
-    """The paths of a device's sensors."""
+    """Return the paths of a device's sensors."""
     return [f"/{name}/s{number}" for number in range(SENSORS)]

@@ -146,7 +146,7 @@ class BedGateway:
         )
 
     def name_of(self, path: str) -> str:
-        """A resource of its own, as it is called at others."""
+        """Return a resource of its own, as it is called at others."""
         return f"/q/{self.spot.prefix}/{self.id}{path}"
 
     def taken(self) -> Taken:
@@ -172,7 +172,7 @@ def identity(number: int) -> str:
 
 @contextmanager
 def standing(folder: Path) -> Iterator[list[BedGateway]]:
-    """The tree, when all gateways know of each other.
+    """Yield the tree, when all gateways know of each other.
 
     Raises:
         StartError: it did not come up in time.

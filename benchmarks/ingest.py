@@ -86,7 +86,7 @@ QUICK = IngestPlan(100_000, 8.0)
 def frames(
     messages: int, gateways: int = GATEWAYS, sensors: int = 1, fleet: str = "gw"
 ) -> Iterator[tuple[bytes, Header]]:
-    """Batches of a fleet in turn; some of them twice.
+    """Yield batches of a fleet in turn; some of them twice.
 
     Args:
         messages: in all, copies not counted.
@@ -137,12 +137,12 @@ def fill(spool: Path, made: Iterable[tuple[bytes, Header]]) -> float:
 
 
 def decode_plainly(work: tuple[Path, Path]) -> int:
-    """One segment to one Parquet file, message by message; return the rows."""
+    """Write one segment to one Parquet file, message by message; return the rows."""
     return _decode(work, _add_each)
 
 
 def decode_at_once(work: tuple[Path, Path]) -> int:
-    """The same as the job decodes it: a batch at a time."""
+    """Write it as the job decodes it, a batch at a time; return the rows."""
     return _decode(work, _add_at_once)
 
 
@@ -182,7 +182,7 @@ def _decode(
 def plainly(
     spool: Path, target: Path, decode: Callable[[tuple[Path, Path]], int] = decode_plainly
 ) -> float:
-    """All segments in as many processes as there are cores; return the seconds."""
+    """Write all segments in as many processes as there are cores; return the seconds."""
     target.mkdir()
     work = [(path, target / f"{path.stem}.parquet") for path in sorted(spool.glob("*.log"))]
     with multiprocessing.get_context("spawn").Pool(os.cpu_count()) as pool:
@@ -356,7 +356,7 @@ def first_row_s(spool: Path, tables: Path) -> float:
 
 
 def measure(spark: SparkSession, folder: Path, plan: IngestPlan) -> Iterator[Comparison]:
-    """All cases.
+    """Yield all cases.
 
     Args:
         spark: the session.

@@ -89,7 +89,7 @@ def _peak_mib() -> float:
 
 
 def measure(folder: Path, fleet: Fleet) -> ingest.JobRun:
-    """One case.
+    """Measure one case.
 
     Raises:
         ValueError: the tables do not hold each message once.
@@ -102,7 +102,7 @@ def measure(folder: Path, fleet: Fleet) -> ingest.JobRun:
 
 
 def told(fleet: Fleet, found: Drained) -> str:
-    """A line about one case.
+    """Return a line about one case.
 
     Raises:
         ValueError: the tables do not hold each message once.
@@ -119,7 +119,7 @@ def told(fleet: Fleet, found: Drained) -> str:
 
 
 def cases(measured: Sequence[Fleet]) -> Iterator[Comparison]:
-    """All cases.
+    """Yield all cases.
 
     Args:
         measured: as `fleets` says.
@@ -148,7 +148,8 @@ def cases(measured: Sequence[Fleet]) -> Iterator[Comparison]:
 
 
 def fleets(*, quick: bool) -> list[Fleet]:
-    """All fleets, the one of most messages first and then the one that others stand beside."""
+    """Return all fleets, the one of most messages first and then the one that others stand
+    beside."""
     if quick:
         return [
             Fleet(QUICK_MOST, 1_000),

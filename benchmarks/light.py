@@ -93,7 +93,7 @@ class Weight:
     modules: int | None = None
 
     def row(self) -> str:
-        """A row of `TABLE`."""
+        """Return a row of `TABLE`."""
         modules = "-" if self.modules is None else str(self.modules)
         return (
             f"| {self.name} | {self.start_s:.3f} | {modules} | {self.threads} | {self.idle} "
@@ -160,7 +160,7 @@ def memory_of(rollup: str) -> Memory:
 
 
 def gateway(name: str, build: builds.Build) -> Broker:
-    """A gateway of the plain configuration, to which anybody may connect."""
+    """Return a gateway of the plain configuration, to which anybody may connect."""
 
     def tables(folder: Path, _port: int) -> dict[str, dict[str, object]]:
         key = folder / "psk"

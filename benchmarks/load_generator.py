@@ -57,7 +57,7 @@ class Run:
     broker_cpu_us: float | None = None
 
     def of_broker(self, cpu_s: float) -> Run:
-        """The same run, in which the broker took so much processor time in all."""
+        """Return the same run, in which the broker took so much processor time in all."""
         if not self.delivered:
             return self
         return replace(self, broker_cpu_us=cpu_s * 1e6 / self.delivered)

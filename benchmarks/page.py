@@ -142,7 +142,7 @@ class Measured:
 
 
 async def client(gateway: Address, name: str) -> MqttClient:
-    """A client of its broker."""
+    """Return a client of its broker."""
     made = MqttClient(*await asyncio.open_connection(*gateway.mqtt))
     await made.connect(Login(client_id=name), 0)
     return made

@@ -57,13 +57,13 @@ class Spread:
 
     @classmethod
     def of(cls, times: Sequence[float]) -> Spread:
-        """Of so many times."""
+        """Return the spread of so many times."""
         cuts = quantiles(times, n=100)
         return cls(cuts[49], cuts[98])
 
 
 def long_name(number: int, path: str) -> str:
-    """A resource of a gateway of the line, as it is called at others."""
+    """Return a resource of a gateway of the line, as it is called at others."""
     return f"/q/bench/-/gw-{number}{path}"
 
 
@@ -83,7 +83,7 @@ class QueryMeasurement:
         self._entry = gateways[0].port
 
     def results(self) -> Iterator[Comparison]:
-        """Each case, as it is measured, also as text."""
+        """Yield each case, as it is measured, also as text."""
         local = self._spread("local GET of a switch", self._entry, _VALVE, 0)
         for hops in range(1, LINE):
             name = f"remote GET, {hops} hop{'s' * (hops > 1)}"

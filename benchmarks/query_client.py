@@ -37,7 +37,7 @@ class QueryClient:
     def get(
         self, port: int, path: str, accept: int | None = None, query: Sequence[str] = ()
     ) -> bytes:
-        """A whole body, in as many blocks as it has.
+        """Return a whole body, in as many blocks as it has.
 
         Raises:
             NoAnswerError: there is none.
@@ -71,7 +71,7 @@ class QueryClient:
         code: int = codes.GET,
         payload: bytes = b"",
     ) -> CoapMessage:
-        """The answer to one request.
+        """Return the answer to one request.
 
         Raises:
             NoAnswerError: there is none, or it is an error.
@@ -141,7 +141,7 @@ class QueryClient:
 
 
 def request_options(path: str, accept: int | None, *more: Option) -> tuple[Option, ...]:
-    """The options of a request for a path, in their order."""
+    """Return the options of a request for a path, in their order."""
     options = [(option_numbers.URI_PATH, one.encode()) for one in path[1:].split("/")]
     if accept is not None:
         options.append((option_numbers.ACCEPT, bytes([accept]) if accept else b""))

@@ -71,7 +71,7 @@ def _filled(plan: Plan, *, all_ours: bool) -> Group:
 
 
 def groups(*, is_quick: bool) -> list[Group]:
-    """All of them, or the one that ``--quick`` has time for."""
+    """Return all of them, or the one that ``--quick`` has time for."""
     if is_quick:
         return [_filled(Plan(500, 1, 0.4), all_ours=True)]
     return [

@@ -69,7 +69,7 @@ class Directory:
 
 
 def links(count: int) -> str:
-    """A registration's payload of less than one block."""
+    """Return a registration's payload of less than one block."""
     return ",".join(f'</s/{n}>;rt="temperature";if="core.s"' for n in range(count))
 
 
@@ -106,7 +106,7 @@ class Measurement:
         self._at = f"at {plan.endpoints:,} endpoints"
 
     def results(self, servers: Sequence[Served]) -> Iterator[CaseResult]:
-        """Every case as soon as it is measured; the directories are filled first."""
+        """Yield every case as soon as it is measured; the directories are filled first."""
         plan = self._plan
         # A directory of ours is full at 100,000, and holds some of the gateway's own.
         room = _EXTRA + _OWN if plan.endpoints > 10 * _EXTRA else 0

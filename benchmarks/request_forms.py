@@ -138,7 +138,7 @@ class Way:
 def results(
     compact: Sequence[QueryGateway], text: Sequence[QueryGateway], plan: FormsPlan
 ) -> Iterator[Comparison]:
-    """Each figure.
+    """Yield each figure.
 
     Args:
         compact: a line that writes msgpack.
@@ -190,7 +190,8 @@ def _compared(name: str, ours: Way, text: Way, plan: FormsPlan) -> Iterator[Comp
 
 
 def _written(body: bytes) -> Iterator[Comparison]:
-    """A request and its answer as they cross one link, and what writing and reading them takes."""
+    """Yield a request and its answer as they cross one link, and what writing and reading them
+    takes."""
     request = ResourceRequest("GET", ("sensors",), (), None, SENML_JSON, b"", "local", ("gateway",))
     answer = Answer("gw-1", "1-1", ResourceResponse(codes.CONTENT, body, SENML_JSON))
     said = (

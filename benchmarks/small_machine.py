@@ -169,7 +169,7 @@ class Squeezed:
         return not self.killed and self.puback.p99_ms <= LATE_MS
 
     def row(self) -> str:
-        """A row of `TABLE`."""
+        """Return a row of `TABLE`."""
         return (
             f"| {self.name} | {self.start_s:.1f} | {self.idle} | {self.loaded} "
             f"| {self.puback.p50_ms:g} | {self.puback.p99_ms:g} "

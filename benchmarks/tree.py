@@ -72,7 +72,7 @@ class Benchmark:
         self._end_s = started_s + plan.limit_s
 
     def results(self, chains: Sequence[Chain], hops: int) -> Iterator[figures.CaseResult]:
-        """Every case of chains of one length, as soon as it is measured."""
+        """Yield every case of chains of one length, as soon as it is measured."""
         plan = self._plan
         for load in tree_cases.latency_loads(hops):
             compared = [chain for chain in chains if chain.speaks_mqtt or not load.qos]

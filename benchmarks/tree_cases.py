@@ -38,5 +38,5 @@ def rate_loads(hops: int) -> list[ChainLoad]:
 
 
 def latency_loads(hops: int) -> list[ChainLoad]:
-    """The light loads."""
+    """Return the light loads."""
     return [ChainLoad(1, 1, qos, SMALL_BYTES, 1_000, LIGHT_LOAD_HZ, hops=hops) for qos in (0, 1, 2)]

@@ -75,7 +75,7 @@ class Chain:
 
 @contextmanager
 def running(kind: Kind, hops: int, folder: Path) -> Iterator[Chain]:
-    """A chain, as long as the context is open.
+    """Yield a chain, as long as the context is open.
 
     Raises:
         StartError: a member does not start, or nothing comes through.
@@ -104,7 +104,7 @@ def gateways(
     tls: str = "off",
     signatures: str = "on",
 ) -> Kind:
-    """A chain of gateways; each dials the one before it.
+    """Return a chain of gateways; each dials the one before it.
 
     Args:
         name: as it is shown.
@@ -188,7 +188,7 @@ def zenoh_routers() -> Kind:
 
 
 def peers() -> tuple[list[Kind], list[str]]:
-    """The peers that this machine has, and a line for each that it has not."""
+    """Return the peers that this machine has, and a line for each that it has not."""
     found: list[Kind] = []
     missing: list[str] = []
     for find in (mosquitto_bridges, zenoh_routers):

@@ -30,7 +30,7 @@ def publish(packet_id: int) -> bytes:
 
 
 def counters(pid: int, folder: Path) -> tuple[int, int, int]:
-    """Bytes so far: wchar, write_bytes, and on the device."""
+    """Return bytes so far: wchar, write_bytes, and on the device."""
     lines = Path(f"/proc/{pid}/io").read_text().splitlines()
     io = {name: int(value) for name, value in (line.split(": ") for line in lines)}
     device = folder.stat().st_dev

@@ -154,8 +154,8 @@ def _add_spark(parser: argparse.ArgumentParser) -> None:
         "--checkpoint",
         type=Path,
         metavar="DIR",
-        help="what Spark remembers between runs (default: beside the tables, or for a URI in the "
-        "first spool's folder); deleted, the spool is read again and nothing is doubled",
+        help="folder for what Spark remembers between runs (default: beside the tables, or for a "
+        "URI in the first spool's folder); deleted, the spool is read again and nothing is doubled",
     )
     parser.add_argument(
         "--name",

@@ -12,5 +12,5 @@ MOST: Final = 2**63 - 1
 
 
 def added(count: int, more: int) -> int:
-    """The sum of two counts, at most `MOST`."""
+    """Return the sum of two counts, at most `MOST`."""
     return min(MOST, count + more)

@@ -108,7 +108,7 @@ def decode(payload: bytes) -> list[Measurement]:
 
 
 def _of_map(payload: bytes) -> list[Measurement]:
-    """A telemetry record, or a pack in CBOR whose first byte is the same."""
+    """Return a telemetry record, or a pack in CBOR whose first byte is the same."""
     try:
         return [of_record(payload)]
     except RecordError as error:
@@ -297,7 +297,7 @@ def _check(fields: Mapping[str, Any], where: str, data: type[str] | type[bytes])
 
 
 def _as_sent(where: str, value: Any) -> float:
-    """A number, an integer as an ``int``: sums of those lose nothing."""
+    """Return a number, an integer as an ``int``: sums of those lose nothing."""
     as_float = number_of(where, value)
     return value if isinstance(value, int) else as_float
 

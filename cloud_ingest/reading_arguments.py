@@ -47,7 +47,7 @@ def add_dashboard(parser: argparse.ArgumentParser) -> None:
         "and fetches nothing",
     )
     parser.add_argument(
-        "--tiles-credit", metavar="TEXT", help="whose tiles they are, shown on the map"
+        "--tiles-credit", metavar="TEXT", help="credit for the tiles, shown on the map"
     )
     parser.add_argument(
         "--metrics",
@@ -68,7 +68,7 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
         "--tables",
         default="tables",
         metavar="DIR|URI",
-        help="where the job writes its tables (default: tables)",
+        help="folder or URI to which the job writes its tables (default: tables)",
     )
     parser.add_argument(
         "--storage",

@@ -98,7 +98,7 @@ def _named(where: str, fields: Any) -> Any:
 
 
 def _plain(where: str, value: Any) -> Any:
-    """A decimal fraction as the number that JSON would have."""
+    """Return a decimal fraction as the number that JSON would have."""
     if not isinstance(value, Decimal):
         return value
     try:

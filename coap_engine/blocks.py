@@ -108,12 +108,12 @@ class Block:
         return Block(number >> 4, bool(number & 8), number & 7)
 
     def encode(self) -> bytes:
-        """The option's value, as short as it can be."""
+        """Return the option's value, as short as it can be."""
         return encode_uint(self.number << 4 | self.more << 3 | self.size_exponent)
 
 
 def with_options(options: tuple[Option, ...], *more: Option) -> tuple[Option, ...]:
-    """Options with more of them, in the order that a message has them in."""
+    """Return options with more of them, in the order that a message has them in."""
     merged = list(options)
     for option in more:
         at = len(merged)
@@ -124,7 +124,7 @@ def with_options(options: tuple[Option, ...], *more: Option) -> tuple[Option, ..
 
 
 def cache_key(options: tuple[Option, ...]) -> tuple[Option, ...]:
-    """The options that tell one operation from another (RFC 7252, sections 5.4.2 and 5.6).
+    """Return the options that tell one operation from another (RFC 7252, sections 5.4.2 and 5.6).
 
     Those are all but the block options, Observe, elective ones marked as NoCacheKey (Size1, Size2,
     Echo), and what may differ from block to block (ETag, Hop-Limit, No-Response). Request-Tag is

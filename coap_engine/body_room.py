@@ -19,7 +19,7 @@ from coap_engine.message import CoapPeer
 from coap_engine.share import Share, ShareRefusal
 
 IDLE_S: Final = 10.0
-"""Of what nothing came for so long the transfer is likely over: two retransmissions take less."""
+"""The silence after which a transfer is likely over: two retransmissions take less."""
 
 _Holder = tuple[bool, Hashable]
 """True if a peer is authenticated; and its name, or the host that it comes from."""

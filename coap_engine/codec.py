@@ -106,7 +106,7 @@ class CoapMessage:
 
 
 def empty_message(type_: int, message_id: int) -> bytes:
-    """The datagram of an empty ACK or RST (RFC 7252, sections 4.2 and 4.3)."""
+    """Return the datagram of an empty ACK or RST (RFC 7252, sections 4.2 and 4.3)."""
     return bytes((0x40 | type_ << 4, EMPTY, message_id >> 8, message_id & 0xFF))
 
 
@@ -143,7 +143,7 @@ def decode(datagram: bytes, limits: CodecLimits = DEFAULT_LIMITS) -> CoapMessage
 
 
 def _options(datagram: bytes, at: int, most: int) -> tuple[tuple[Option, ...], int]:
-    """The options, and where the payload begins."""
+    """Return the options, and where the payload begins."""
     options: list[Option] = []
     number, size = 0, len(datagram)
     while at < size:
@@ -170,7 +170,8 @@ def _options(datagram: bytes, at: int, most: int) -> tuple[tuple[Option, ...], i
 
 
 def _extended(datagram: bytes, at: int, nibble: int) -> tuple[int, int]:
-    """A delta or length that does not fit into four bits, and where it ends (section 3.1)."""
+    """Return a delta or length that does not fit into four bits, and where it ends (section
+    3.1)."""
     if nibble == _RESERVED:
         raise MessageFormatError("the reserved option delta or length 15")
     end = at + nibble - 12

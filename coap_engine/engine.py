@@ -17,7 +17,14 @@ from coap_engine.exchange import ServedExchange
 from coap_engine.finished_bodies import FinishedBodies
 from coap_engine.freshness import Freshness
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
-from coap_engine.message import Asked, CoapEvent, CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.message import (
+    CoapEvent,
+    CoapPeer,
+    CoapRequest,
+    CoapResponse,
+    Option,
+    RequestReceived,
+)
 from coap_engine.observations import Observations
 from coap_engine.outbox import DatagramOutbox
 from coap_engine.own_requests import OwnRequests
@@ -131,7 +138,7 @@ class Engine:
         """Answer a request, or notify its observer of a change.
 
         Args:
-            exchange: from `Asked`.
+            exchange: from `RequestReceived`.
             response: whole.
             now: in seconds.
             is_last: no notification will follow, whatever the client asked for.
@@ -143,7 +150,7 @@ class Engine:
         self._served.respond(exchange, response, now, is_last=is_last)
 
     def request(self, peer: CoapPeer, request: CoapRequest, now: float) -> int:
-        """Ask a peer; `Responded` or `Unanswered` tells what came of it.
+        """Ask a peer; `ResponseReceived` or `RequestFailed` tells what came of it.
 
         Args:
             peer: who is asked.
@@ -295,7 +302,7 @@ class Engine:
         request = CoapRequest(
             exchange.code, passed, exchange.body, exchange.observes, is_fresh, route
         )
-        self._events.append(Asked(exchange.number, peer, request))
+        self._events.append(RequestReceived(exchange.number, peer, request))
 
     def _blocks(self, exchange: ServedExchange, now: float) -> CoapResponse | None:
         """Put the request's body together; what to answer if it is not for the resource."""

@@ -1,4 +1,4 @@
-"""A request that is being served, from `Asked` to its answer, or to the end of its observation."""
+"""A request that is served, from `RequestReceived` to its answer or its observation's end."""
 
 from __future__ import annotations
 

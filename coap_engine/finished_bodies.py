@@ -101,7 +101,7 @@ class FinishedBodies:
     def again(
         self, peer: CoapPeer, code: int, options: tuple[Option, ...], payload: bytes
     ) -> FinishedBody | None:
-        """The request whose last block comes once more; None if it is no such block.
+        """Return the request whose last block comes once more; None if it is no such block.
 
         Args:
             peer: who sent it.

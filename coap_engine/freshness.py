@@ -49,8 +49,8 @@ class Freshness:
     """Makes and checks Echo values, and says when one is needed.
 
     The engine calls `check` with the Echo option of a request, if there is one; then `is_proven`
-    is what `CoapRequest.is_fresh` says. Before `Asked`: if `is_needed_to_act`, the answer is
-    `challenge`. Before a datagram is sent as response: if `is_needed_to_answer`, the answer is
+    is what `CoapRequest.is_fresh` says. Before `RequestReceived`: if `is_needed_to_act`, the answer
+    is `challenge`. Before a datagram is sent as response: if `is_needed_to_answer`, the answer is
     `challenge` in its place.
 
     Args:
@@ -81,7 +81,7 @@ class Freshness:
         return len(self._proven_until)
 
     def echo(self, peer: CoapPeer, now: float) -> bytes:
-        """The Echo value for a peer, eight bytes."""
+        """Return the Echo value for a peer, eight bytes."""
         return self._value(peer, self._window(now), now)
 
     def challenge(self, peer: CoapPeer, now: float) -> CoapResponse:
@@ -150,7 +150,8 @@ class Freshness:
         return int(now // self._rules.window_s)
 
     def _value(self, peer: CoapPeer, window: int, now: float) -> bytes:
-        """The Echo of a peer in one window of time: RFC 9175, appendix A, item 3, without state."""
+        """Return the Echo of a peer in one window of time: RFC 9175, appendix A, item 3, without
+        state."""
         generation = window // _WINDOWS_OF_A_SECRET
         self._rotate(self._window(now) // _WINDOWS_OF_A_SECRET)
         secret = self._secret if generation == self._generation else self._previous

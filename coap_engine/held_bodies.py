@@ -85,7 +85,7 @@ class HeldBodies(Generic[Content]):
         return len(self.by_key)
 
     def get(self, key: BodyKey) -> HeldBody[Content] | None:
-        """The body of an operation; None if none is held."""
+        """Return the body of an operation; None if none is held."""
         return self.by_key.get(key)
 
     def add(

@@ -19,7 +19,7 @@ Option = tuple[int, bytes]
 
 
 def value_of(options: tuple[Option, ...], number: int) -> bytes | None:
-    """The first value of an option; None if it is not there."""
+    """Return the first value of an option; None if it is not there."""
     for each, value in options:
         if each == number:
             return value
@@ -111,11 +111,11 @@ class CoapRequest:
         )
 
     def values(self, number: int) -> list[bytes]:
-        """All values of an option, in order."""
+        """Return all values of an option, in order."""
         return [value for each, value in self.options if each == number]
 
     def value(self, number: int) -> bytes | None:
-        """The first value of an option; None if it is not there."""
+        """Return the first value of an option; None if it is not there."""
         return value_of(self.options, number)
 
 
@@ -157,11 +157,11 @@ class CoapResponse:
         return (self.code, self.options, self.payload)
 
 
-class Asked:
+class RequestReceived:
     """A request is to be answered with `Engine.respond`, once.
 
     If `CoapRequest.observe` is set and the answer is a success that is not said to be the last,
-    later answers to the same exchange are notifications, until `Ended` comes.
+    later answers to the same exchange are notifications, until `ExchangeEnded` comes.
     """
 
     __slots__ = ("exchange", "peer", "request")
@@ -177,20 +177,20 @@ class Asked:
         self.request = request
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Asked) and self._all() == other._all()
+        return isinstance(other, RequestReceived) and self._all() == other._all()
 
     def __hash__(self) -> int:
         return hash(self._all())
 
     def __repr__(self) -> str:
-        return f"Asked({self.exchange}, {self.peer}, {self.request})"
+        return f"RequestReceived({self.exchange}, {self.peer}, {self.request})"
 
     def _all(self) -> tuple[object, ...]:
         return (self.exchange, self.peer, self.request)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ExchangeEnded:
     """Nobody waits for answers to an exchange any more: do not answer it again.
 
     It comes for exchanges that were answered only if they are observations.
@@ -201,7 +201,7 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
-class Responded:
+class ResponseReceived:
     """A response to a request of our own, from `Engine.request`."""
 
     exchange: int
@@ -209,11 +209,11 @@ class Responded:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class RequestFailed:
     """A request of our own got no response: time-out, Reset, or the peer is gone."""
 
     exchange: int
     reason: str
 
 
-CoapEvent = Asked | Ended | Responded | Unanswered
+CoapEvent = RequestReceived | ExchangeEnded | ResponseReceived | RequestFailed

@@ -177,7 +177,7 @@ class MulticastRequests:
         response: CoapResponse,
         now: float,
     ) -> bytes | None:
-        """The response as a datagram, of as large a block as is allowed; None if none is."""
+        """Return the response as a datagram, of as large a block as is allowed; None if none is."""
         room = (request_bytes + FRESHNESS.header_bytes) * FRESHNESS.amplification
         room -= FRESHNESS.header_bytes
         asked = value_of(message.options, option_numbers.BLOCK2)

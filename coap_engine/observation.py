@@ -107,7 +107,7 @@ class Observation:
         return content_format == self._content_format
 
     def next_number(self, now: float) -> int:
-        """The next Observe value: the time in milliseconds, and always more than the last.
+        """Return the next Observe value: the time in milliseconds, and always more than the last.
 
         In 128 s no more than 2**23 of them pass, so that the client can tell the order (RFC 7641,
         section 4.4); the time has them go on where they were after a registration anew.
@@ -143,7 +143,7 @@ class Observation:
 
 
 def aged(response: CoapResponse, waited_s: int) -> CoapResponse:
-    """A response that waited: it is fresh for so much less (RFC 7252, section 5.6.1)."""
+    """Return a response that waited: it is fresh for so much less (RFC 7252, section 5.6.1)."""
     if waited_s <= 0 or not codes.is_success(response.code):
         return response
     value = value_of(response.options, option_numbers.MAX_AGE)

@@ -23,14 +23,14 @@ from light_dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class ObserveOutcome:
     """The outcome of a request to observe.
 
     Attributes:
         refusal: there is no room. The request is answered all the same, as if it had not asked
             to observe (RFC 7641, section 4.1). None if it observes now.
         replaced: the exchange whose place it took, as it has the same peer and token; it has
-            ended, and the engine says so with `Ended`. None otherwise.
+            ended, and the engine says so with `ExchangeEnded`. None otherwise.
 
     """
 
@@ -49,7 +49,7 @@ class Notification:
         observe: the value of the Observe option; None in an error, which has none (RFC 7641,
             section 4.2).
         is_confirmable: CON, or else NON.
-        is_last: the observation is over with this: `Ended` is due.
+        is_last: the observation is over with this: `ExchangeEnded` is due.
 
     """
 
@@ -88,8 +88,8 @@ class Observations:
 
     How the engine uses it:
 
-    1. A GET or FETCH with Observe 0: `register`, then `Asked` with ``observe`` set if it was not
-       refused. With Observe 1: `deregister`, then `Asked` without.
+    1. A GET or FETCH with Observe 0: `register`, then `RequestReceived` with ``observe`` set if it
+       was not refused. With Observe 1: `deregister`, then `RequestReceived` without.
     2. The first `respond` to an exchange that is `has`: `first_response` gives the Observe value.
     3. Each further `respond`: `notify`. What it gives is sent at once; if it is confirmable, and
        later acknowledged, `acknowledged` may give the next one. After sending, `sent` with
@@ -133,7 +133,7 @@ class Observations:
 
     def register(
         self, peer: CoapPeer, token: bytes, exchange: int, now: float, *, is_proven: bool = False
-    ) -> Registered:
+    ) -> ObserveOutcome:
         """Take a request with Observe 0; an observation of this peer and token is replaced.
 
         Args:
@@ -150,7 +150,7 @@ class Observations:
         replaced = before.exchange if before is not None else None
         refusal = self._share.take(peer)
         if refusal is not None:
-            return Registered(refusal, replaced)
+            return ObserveOutcome(refusal, replaced)
         is_proven = is_proven or peer.is_address_proven
         one = Observation(peer, token, exchange, is_proven=is_proven, now=now)
         # A token may be that of an observation that ended within this millisecond.
@@ -158,7 +158,7 @@ class Observations:
         self._by_exchange[exchange] = one
         self._by_token[peer.address, token] = one
         self._by_address.setdefault(peer.address, {})[exchange] = one
-        return Registered(None, replaced)
+        return ObserveOutcome(None, replaced)
 
     def deregister(self, peer: CoapPeer, token: bytes) -> int | None:
         """End the observation of a peer by its token: the exchange that ended, if there is one."""
@@ -167,7 +167,7 @@ class Observations:
     def first_response(
         self, exchange: int, response: CoapResponse, now: float, *, is_confirmable: bool = False
     ) -> int | None:
-        """The Observe value of the response to the registration.
+        """Return the Observe value of the response to the registration.
 
         Args:
             exchange: of the registration.
@@ -216,7 +216,7 @@ class Observations:
             self._by_message[one.peer.address, message_id] = one
 
     def acknowledged(self, exchange: int, now: float) -> Notification | None:
-        """The confirmable notification under way was acknowledged: what waited, to be sent now."""
+        """Return what waited, to be sent now: the notification under way was acknowledged."""
         one = self._by_exchange.get(exchange)
         if one is None:
             return None
@@ -232,7 +232,7 @@ class Observations:
         return self._waiting(one, now) if one is not None else None
 
     def gave_up(self, exchange: int) -> list[int]:
-        """A confirmable notification was not answered: the exchanges that ended.
+        """Return the exchanges that ended: a confirmable notification was not answered.
 
         Those are all of the observer's address, as nobody is there: each would be found out by
         as many datagrams more.
@@ -245,7 +245,7 @@ class Observations:
         return ended
 
     def reset(self, peer: CoapPeer, message_id: int) -> int | None:
-        """A Reset came: the exchange that ended, if the message was the last of an observation."""
+        """Return the exchange that a Reset ended, if the message was the last of an observation."""
         ended = self._ended(self._by_message.get((peer.address, message_id)))
         if ended is not None:
             self.rejected += 1

@@ -31,7 +31,7 @@ class DatagramOutbox:
         self._datagrams: list[tuple[bytes, CoapPeer]] = []
 
     def next_message_id(self, peer: CoapPeer) -> int:
-        """An id that no message of ours to a peer had for 65,535 messages."""
+        """Return an id that no message of ours to a peer had for 65,535 messages."""
         counter = hash((self._salt, peer.address)) % _COUNTERS
         last = self._message_ids[counter]
         if last == _NOT_DRAWN:

@@ -25,8 +25,8 @@ from coap_engine.message import (
     CoapRequest,
     CoapResponse,
     Option,
-    Responded,
-    Unanswered,
+    RequestFailed,
+    ResponseReceived,
     value_of,
 )
 from coap_engine.outbox import DatagramOutbox
@@ -102,7 +102,7 @@ class OwnRequests:
     def begin(self, number: int, peer: CoapPeer, request: CoapRequest, now: float) -> None:
         """Ask a peer; `take_events` tells what came of it."""
         if self._shares.own_requests.take(peer) is not None:
-            self.told.append(Unanswered(number, "too many requests of our own are under way"))
+            self.told.append(RequestFailed(number, "too many requests of our own are under way"))
             return
         fetch = BodyFetch(peer, request.options, self._shares, self._limits.bodies)
         options = fetch.options if request.code in (codes.GET, codes.FETCH) else request.options
@@ -125,7 +125,7 @@ class OwnRequests:
         for number, _ in message.options:
             if option_numbers.is_critical(number) and number not in understood:
                 why = f"option {number} of the response is not understood"
-                self._end(exchange, Unanswered(exchange.number, why), now)
+                self._end(exchange, RequestFailed(exchange.number, why), now)
                 return message.type != CON  # a confirmable one is rejected: section 5.4.1
         if message.type == CON:
             self._outbox.put(empty_message(ACK, message.message_id), peer)
@@ -134,10 +134,10 @@ class OwnRequests:
                 CoapResponse(message.code, message.options, message.payload)
             )
         except FetchFailedError as error:
-            self._end(exchange, Unanswered(exchange.number, str(error)), now)
+            self._end(exchange, RequestFailed(exchange.number, str(error)), now)
             return True
         if isinstance(taken, CoapResponse):
-            self._end(exchange, Responded(exchange.number, taken), now)
+            self._end(exchange, ResponseReceived(exchange.number, taken), now)
         else:
             exchange.options = taken
             self._begin_turn(exchange, now)
@@ -153,14 +153,14 @@ class OwnRequests:
         """A request was reset, or never acknowledged."""
         exchange = self._by_number.get(number)
         if exchange is not None:
-            self._end(exchange, Unanswered(number, reason), now)
+            self._end(exchange, RequestFailed(number, reason), now)
 
     def forget_peer(self, peer: CoapPeer) -> None:
         """A peer's session is gone."""
         self._waiting.pop(peer.address, None)
         self._outstanding.pop(peer.address, None)
         for exchange in [e for e in self._by_number.values() if e.peer.address == peer.address]:
-            self._close(exchange, Unanswered(exchange.number, "the peer is gone"))
+            self._close(exchange, RequestFailed(exchange.number, "the peer is gone"))
 
     def next_timer(self) -> float | None:
         """Return when the next request of ours has waited long enough; None if none waits."""

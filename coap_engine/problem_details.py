@@ -60,7 +60,7 @@ def are_wanted(request_options: tuple[Option, ...]) -> bool:
 def with_problem(
     response: CoapResponse, request_options: tuple[Option, ...], problem: ProblemDetails
 ) -> CoapResponse:
-    """An error response that says more: as CBOR where asked for, else as diagnostic text.
+    """Return an error response that says more: as CBOR where asked for, else as diagnostic text.
 
     Diagnostic text is the detail, or the title (RFC 7252, section 5.5.2). A response that is no
     error, or has a payload, stays as it is.

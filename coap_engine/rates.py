@@ -82,7 +82,7 @@ class _Buckets:
         return len(self._new) + len(self._old)
 
     def of(self, host: Hashable, now: float) -> _Bucket:
-        """A host's bucket."""
+        """Return a host's bucket."""
         if now - self._turned_at >= max(_SECOND, 1.0 / self._rate):
             self._old, self._new, self._turned_at = self._new, {}, now
         bucket = self._new.get(host)

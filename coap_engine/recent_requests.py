@@ -118,7 +118,7 @@ class RecentQueue:
         self._requests: deque[RecentRequest] = deque()
 
     def find(self, peer: CoapPeer, message_id: int, now: float) -> RecentRequest | None:
-        """The request that a message repeats; None if it is new."""
+        """Return the request that a message repeats; None if it is new."""
         of_host = self._hosts.get(peer.host)
         if of_host is None:
             return None

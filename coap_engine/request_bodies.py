@@ -172,6 +172,7 @@ class RequestBodies:
         return CoapResponse(codes.CONTINUE, ((option_numbers.BLOCK1, self._echoed(block)),))
 
     def _echoed(self, block: Block) -> bytes:
-        """The block as the answer names it: of the size wished for (RFC 7959, section 2.5)."""
+        """Return the block as the answer names it: of the size wished for (RFC 7959, section
+        2.5)."""
         size_exponent = min(block.size_exponent, self._limits.size_exponent)
         return Block(block.number, block.more, size_exponent).encode()

@@ -37,10 +37,10 @@ class ResponseBodies:
     """Cuts bodies of responses into blocks and serves the blocks after the first.
 
     The engine asks `following` with each whole request, and sends what it gives instead of handing
-    the request out as `Asked`. What is responded to an `Asked` goes through `cut`, notifications
-    too, with the options of the request as they came; it takes the place of what was kept. A body
-    that is not kept, for want of room, costs another `Asked` for each further block of a GET; its
-    ETag tells the client whether the blocks are of one body.
+    the request out as `RequestReceived`. What is responded to a `RequestReceived` goes through
+    `cut`, notifications too, with the options of the request as they came; it takes the place of
+    what was kept. A body that is not kept, for want of room, costs another `RequestReceived` for
+    each further block of a GET; its ETag tells the client whether the blocks are of one body.
 
     Args:
         shares: bytes kept are taken from ``shares.held_bytes``.
@@ -115,7 +115,7 @@ class ResponseBodies:
         response: CoapResponse,
         now: float,
     ) -> CoapResponse:
-        """The part of a response that was asked for; all of it if it fits into one block.
+        """Return the part of a response that was asked for; all of it if it fits into one block.
 
         Args:
             peer: who is answered.
@@ -173,7 +173,8 @@ class ResponseBodies:
         self.bodies.handle_timer(now)
 
     def _asked(self, value: bytes) -> Block:
-        """The block asked for; if it is larger than ours, the one of our size at its place."""
+        """Return the block asked for; if it is larger than ours, the one of our size at its
+        place."""
         block = Block.decode(value)
         smaller = block.size_exponent - self._limits.size_exponent
         if smaller <= 0:

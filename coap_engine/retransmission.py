@@ -113,7 +113,7 @@ class Retransmissions:
         self._wait(message, now)
 
     def end(self, peer: CoapPeer, message_id: int) -> Confirmable | None:
-        """The message that an ACK or RST names, which is over now; None if there is none."""
+        """Return the message that an ACK or RST names, which is over now; None if there is none."""
         message = self._by_id.pop((peer.address, message_id), None)
         if message is not None:
             message.is_over = True
@@ -132,7 +132,7 @@ class Retransmissions:
         return self._heap[0][0] if self._heap else None
 
     def due(self, now: float) -> Confirmable | None:
-        """The next message whose time is up; call `repeat` or `end` with it."""
+        """Return the next message whose time is up; call `repeat` or `end` with it."""
         when = self.next_timer()
         if when is None or when > now:
             return None

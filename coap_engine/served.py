@@ -21,7 +21,7 @@ from coap_engine.counters import EngineCounters
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.exchange import ServedExchange
 from coap_engine.freshness import Freshness
-from coap_engine.message import CoapEvent, CoapPeer, CoapResponse, Ended, Option
+from coap_engine.message import CoapEvent, CoapPeer, CoapResponse, ExchangeEnded, Option
 from coap_engine.observations import Notification, Observations
 from coap_engine.outbox import DatagramOutbox
 from coap_engine.request_options import is_protected
@@ -243,7 +243,7 @@ class ServedExchanges:
             self._notify(exchange, notification, now)
 
     def reset(self, peer: CoapPeer, message_id: int) -> bool:
-        """A Reset came: whether it was to a notification, whose observer is dropped."""
+        """Return whether a Reset was to a notification, whose observer is dropped."""
         number = self._observations.reset(peer, message_id)
         if number is None:
             return False
@@ -293,7 +293,7 @@ class ServedExchanges:
         while (slow := self._next_unanswered()) is not None and slow.answer_by <= now:
             is_read = slow.code in (codes.GET, codes.FETCH)
             self.respond(slow.number, _NOT_ANSWERED if is_read else _MAY_BE_DONE, now, is_last=True)
-            self.ended.append(Ended(slow.number, "not answered in time"))
+            self.ended.append(ExchangeEnded(slow.number, "not answered in time"))
 
     def take_events(self) -> list[CoapEvent]:
         """Return what has ended, once."""
@@ -394,11 +394,12 @@ class ServedExchanges:
             return
         if not exchange.is_answered:
             self._answered(exchange)
-        self.ended.append(Ended(number, reason))
+        self.ended.append(ExchangeEnded(number, reason))
 
 
 def _with_observe(options: tuple[Option, ...], observe: int | None) -> tuple[Option, ...]:
-    """Options of a response with its Observe value; None for none (RFC 7641, section 4.2)."""
+    """Return options of a response with its Observe value; None for none (RFC 7641, section
+    4.2)."""
     if observe is None:
         return options
     return with_options(options, (option_numbers.OBSERVE, encode_uint(observe)))

@@ -39,8 +39,8 @@ class Shares:
 
     Attributes:
         requests: see `ShareLimits`; the engine takes one for each exchange that it hands out as
-            `Asked`, and gives it back when the exchange is answered (an observation then holds
-            one of `observations` instead) or `Ended`.
+            `RequestReceived`, and gives it back when the exchange is answered (an observation then
+            holds one of `observations` instead) or `ExchangeEnded`.
         observations: taken and given back by `Observations`.
         held_bytes: taken and given back by `bodies` and `BodyFetch`.
         bodies: of requests and responses, by `RequestBodies` and `ResponseBodies`.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 def encode_uint(value: int) -> bytes:
-    """A number that is not negative as an option's value."""
+    """Return a number that is not negative as an option's value."""
     return value.to_bytes((value.bit_length() + 7) // 8, "big")
 
 
 def decode_uint(value: bytes) -> int:
-    """The number that an option's value stands for; leading zeros are allowed."""
+    """Return the number that an option's value stands for; leading zeros are allowed."""
     return int.from_bytes(value, "big")

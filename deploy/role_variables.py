@@ -110,7 +110,7 @@ class RoleKey(ConfigKey):
         return {Path: "path", str: "str", int: "int", float: "float", bool: "bool"}[self.kind]
 
     def specification(self, told: str) -> dict[str, Any]:
-        """The option of the argument specification."""
+        """Return the option of the argument specification."""
         option: dict[str, Any] = {"description": f"`{self.path}`{': ' if told else ''}{told}"}
         option["type"] = self.type
         if self.type == "list":
@@ -136,7 +136,7 @@ class RoleKey(ConfigKey):
 
 
 def keys() -> list[RoleKey]:
-    """All keys of a gateway's configuration, in its order."""
+    """Return all keys of a gateway's configuration, in its order."""
     names = [spec.name for spec in dataclasses.fields(ConfigKey)]
     return [
         RoleKey(**{name: getattr(key, name) for name in names}) for key in config_keys.all_keys()
@@ -144,7 +144,7 @@ def keys() -> list[RoleKey]:
 
 
 def _line(name: str, value: Any) -> str:
-    """One key and its value, as YAML; what is in the value stands on its line."""
+    """Return a key and its value as YAML; what is in the value stands on its line."""
     flow = isinstance(value, list | dict)
     text: str = yaml.dump(
         value if flow else {name: value}, width=110, allow_unicode=True, default_flow_style=flow
@@ -227,12 +227,12 @@ def _what(option: Mapping[str, Any]) -> str:
 
 
 def made() -> dict[Path, str]:
-    """Each file that is made, and what it holds. The table is made of the others."""
+    """Return each file that is made, and what it holds. The table is made of the others."""
     return {DEFAULTS: _defaults(), KEYS: _rows(), SPECIFICATIONS: _specifications()}
 
 
 def stale() -> list[Path]:
-    """Those that hold something else."""
+    """Return those that hold something else."""
     files = {**made(), TABLE: _table()}
     return [path for path, text in files.items() if not path.exists() or path.read_text() != text]
 

@@ -193,7 +193,7 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
         self._numbers = 0
 
     async def connect(self, host: str, port: int, timeout_s: float) -> ServerAddress:
-        """The session with a server, opened if there is none yet, or the one before is lost.
+        """Return the session with a server, opened if there is none yet, or the one before is lost.
 
         Raises:
             HandshakeFailedError: the server refused.
@@ -292,7 +292,7 @@ class DtlsClientTransport(interfaces.MessageInterface):  # type: ignore[misc]  #
 
 
 def decode_message(data: bytes, remote: object) -> Any | None:
-    """An aiocoap message from its bytes, None if they are none (RFC 7252, section 3)."""
+    """Return an aiocoap message from its bytes, None if they are none (RFC 7252, section 3)."""
     try:
         return Message.decode(data, remote=remote)
     except (error.UnparsableMessage, ValueError):  # ValueError: an option that is no UTF-8

@@ -193,7 +193,7 @@ class ClientContext(Context):
 
 
 def psk_peer(identity: bytes) -> PeerIdentity:
-    """The peer that has the key of an identity, as that came from the wire."""
+    """Return the peer that has the key of an identity, as that came from the wire."""
     return PeerIdentity(Proof.PSK, identity.decode("utf-8", "backslashreplace"))
 
 

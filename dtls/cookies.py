@@ -33,7 +33,7 @@ class Cookies:
         self._made_at: float | None = None
 
     def make(self, address: bytes, parameters: bytes, now: float) -> bytes:
-        """The cookie for a client at ``address`` that sent ``parameters``."""
+        """Return the cookie for a client at ``address`` that sent ``parameters``."""
         self._rotate(now)
         return _cookie(self._secret, address, parameters)
 

@@ -136,7 +136,7 @@ class DatagramSocket:
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, is_shared)
 
     def local_host(self, peer: PeerAddress) -> str:
-        """The address of ours that a peer talks to."""
+        """Return the address of ours that a peer talks to."""
         if not peer.local:
             return str(self.sockaddr[0])
         if self._sock.family == socket.AF_INET6:
@@ -283,7 +283,7 @@ def _leave_groups_to_others(sock: socket.socket, *, v6_only: bool) -> None:
 
 
 def join_host_port(host: str, port: int, default_port: int | None = None) -> str:
-    """The authority of a URI: brackets around IPv6, no port if it is the default."""
+    """Return the authority of a URI: brackets around IPv6, no port if it is the default."""
     host = host.removeprefix("::ffff:") if "." in host else host
     shown = f"[{host}]" if ":" in host else host
     return shown if port == default_port else f"{shown}:{port}"

@@ -46,7 +46,7 @@ class Keystore:
             self._keys[identity.encode()] = key
 
     def key_of(self, identity: bytes) -> bytes | None:
-        """The key of an identity as it came from the wire; None if it is not known."""
+        """Return the key of an identity as it came from the wire; None if it is not known."""
         return self._keys.get(identity)
 
     def has_same(self, identity: bytes, other: Keystore) -> bool:
@@ -55,7 +55,7 @@ class Keystore:
         return one is not None and two is not None and hmac.compare_digest(one, two)
 
     def identities(self) -> Iterable[str]:
-        """All identities, in the order of the file."""
+        """Return all identities, in the order of the file."""
         return [identity.decode() for identity in self._keys]
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class Keystore:
         return f"Keystore({len(self)} keys)"
 
     def encode(self) -> str:
-        """The file's text. It holds the keys: for `write` only, never for a log."""
+        """Return the file's text. It holds the keys: for `write` only, never for a log."""
         return "".join(f"{i.decode()}:{key.hex()}\n" for i, key in self._keys.items())
 
     def write(self, path: Path) -> None:

@@ -74,7 +74,7 @@ class OpenSslConnection:
         return result > 0 or self._must_wait(result)
 
     def shown(self) -> bytes:
-        """The certificate (DER) that the peer has shown, in this handshake or in that of the
+        """Return the certificate (DER) that the peer has shown, in this handshake or in that of the
         session that is resumed; empty if none."""
         x509: Any = _lib.SSL_get_peer_certificate(self._ssl)
         if x509 == _NULL:
@@ -85,7 +85,7 @@ class OpenSslConnection:
             _lib.X509_free(x509)
 
     def session(self) -> bytes:
-        """The session in OpenSSL's form (DER), once the handshake is complete."""
+        """Return the session in OpenSSL's form (DER), once the handshake is complete."""
         return session_der(_lib.SSL_get_session(self._ssl))
 
     def is_resumed(self) -> bool:
@@ -93,7 +93,7 @@ class OpenSslConnection:
         return bool(_lib.SSL_session_reused(self._ssl))
 
     def read(self) -> bytes:
-        """The plaintext of the next record that was fed; empty if there is none.
+        """Return the plaintext of the next record that was fed; empty if there is none.
 
         Raises:
             PeerClosedError: no more comes.

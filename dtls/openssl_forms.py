@@ -12,7 +12,7 @@ _MEMORY: Final[Any] = _lib.BIO_s_mem()
 
 
 def certificate_der(x509: Any) -> bytes:
-    """A certificate (``X509 *``)."""
+    """Return a certificate (``X509 *``)."""
     bio: Any = _lib.BIO_new(_MEMORY)
     try:
         if _lib.i2d_X509_bio(bio, x509) != 1:
@@ -25,7 +25,7 @@ def certificate_der(x509: Any) -> bytes:
 
 
 def session_der(session: Any) -> bytes:
-    """A session (``SSL_SESSION *``); it holds the key. Empty if there is none."""
+    """Return a session (``SSL_SESSION *``); it holds the key. Empty if there is none."""
     form: Any = _ffi.new("unsigned char **")  # to nowhere: OpenSSL takes memory for it, now ours
     size: int = _lib.i2d_SSL_SESSION(session, form)
     if size <= 0:

@@ -97,7 +97,7 @@ class ClientHello:
 
 
 def sequence_of(datagram: bytes) -> int:
-    """The lowest sequence number of a datagram's whole records.
+    """Return the lowest sequence number of a datagram's whole records.
 
     A record that can't be decrypted may say any number: so of one that can, this is never too high.
     """
@@ -112,7 +112,7 @@ def sequence_of(datagram: bytes) -> int:
 
 
 def split_records(datagram: bytes) -> list[DtlsRecord]:
-    """The whole records a datagram starts with; what follows the first broken one is left out."""
+    """Return the whole records that a datagram starts with, up to the first broken one."""
     records = []
     at, size = 0, len(datagram)
     while at + RECORD_HEADER_BYTES <= size:
@@ -133,7 +133,8 @@ def split_records(datagram: bytes) -> list[DtlsRecord]:
 def without_plain_alerts(
     datagram: bytes, records: list[DtlsRecord]
 ) -> tuple[bytes, list[DtlsRecord], str]:
-    """A datagram without the alerts in clear text, its records, and what the last of them says.
+    """Return a datagram without the alerts in clear text, its records, and what the last of them
+    says.
 
     The last is empty if there is none that would end anything.
     """
@@ -204,7 +205,7 @@ def parse_client_hello(datagram: bytes, record: DtlsRecord) -> ClientHello:
 
 
 def hello_verify_request(hello: ClientHello, cookie: bytes) -> bytes:
-    """The datagram that sends a client its cookie.
+    """Return the datagram that sends a client its cookie.
 
     It carries version 1.0 and the client's own record sequence number (RFC 6347, 4.2.1).
     """

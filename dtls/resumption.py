@@ -29,7 +29,7 @@ def allow(context: Any) -> None:
 
 
 def psk_identity(form: bytes) -> bytes:
-    """The PSK identity in OpenSSL's form (DER) of a session; empty if there is none."""
+    """Return the PSK identity in OpenSSL's form (DER) of a session; empty if there is none."""
     at, end = _content(form, 0)
     while at < end:
         begin, behind = _content(form, at)

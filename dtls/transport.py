@@ -91,7 +91,7 @@ class DtlsPort:
         return self._endpoint.established
 
     def local_host(self, address: PeerAddress) -> str:
-        """The address of ours that a peer talks to."""
+        """Return the address of ours that a peer talks to."""
         return self._sockets[address.socket_number].local_host(address)
 
     def send(self, session_id: int, plaintext: bytes) -> None:

@@ -258,7 +258,7 @@ async def request(
     psk_key: bytes | None = None,
     timeout_s: float = 10.0,
 ) -> Response:
-    """One request with a client of its own; arguments and errors as `CoapClient` has them."""
+    """Send one request with a client of its own; arguments and errors are `CoapClient`'s."""
     async with CoapClient(psk_identity=psk_identity, psk_key=psk_key) as client:
         return await client.request(
             method,
@@ -357,7 +357,7 @@ _METHODS = {
 
 
 def _cause(failure: BaseException) -> str:
-    """The system's own words, which aiocoap wraps."""
+    """Return the system's own words, which aiocoap wraps."""
     cause = failure.__cause__
     if isinstance(cause, OSError):
         failure = cause

@@ -29,7 +29,7 @@ class TwiceError(ValueError):
 
 
 def later_keys(payload: bytes, known: Collection[str]) -> dict[str, Any]:
-    """The keys of a map that are not among the known ones, with their values.
+    """Return the keys of a map that are not among the known ones, with their values.
 
     Args:
         payload: the map.
@@ -52,7 +52,7 @@ def later_keys(payload: bytes, known: Collection[str]) -> dict[str, Any]:
 
 
 def _unambiguous(pairs: list[tuple[Any, Any]]) -> tuple[tuple[Any, Any], ...]:
-    """A map as its pairs, so that it may be a key, too."""
+    """Return a map as its pairs, so that it may be a key, too."""
     keys = {(type(key), key) for key, _ in pairs}  # 1, 1.0 and true are three keys
     if len(keys) < len(pairs):
         names = [key for key, _ in pairs]

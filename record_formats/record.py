@@ -76,7 +76,7 @@ class Record:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """The msgpack form."""
+        """Return the msgpack form."""
         label = _label(self.value)
         made: dict[str, Any] = {
             "r": 1 if label == "v" and self.quality != BAD else VERSION,
@@ -95,7 +95,7 @@ class Record:
 
 
 def closest(number: float) -> float:
-    """A number as a float where one says it, also if it came as an ``int``; else as it came.
+    """Return a number as a float where one says it, also if it came as an ``int``; else as it came.
 
     Raises:
         OverflowError: an ``int`` beyond all floats.
@@ -189,7 +189,8 @@ def decode(payload: bytes) -> Record:
 
 
 def plain(payload: bytes) -> tuple[str, str, float, int, float] | None:
-    """The commonest record in one step: a good number, and no key but those that it must have.
+    """Return the commonest record in one step: a good number, and no key but those that it must
+    have.
 
     Returns:
         Name, unit, time, number and value of a record that `decode` reads and a table holds; None

@@ -165,7 +165,7 @@ class StatusRecord:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """The msgpack form, without what is as it is by default.
+        """Return the msgpack form, without what is as it is by default.
 
         Raises:
             StatusError: it is longer than `MAX_BYTES`.

@@ -19,16 +19,16 @@ DIGEST_BYTES: Final = 256
 NOT_TOLD: Final = frozenset({"href", "anchor", "base", "lt"})
 """Attributes of which a digest says nothing."""
 AFTER_S: Final = 3.0
-"""The time after which others are told that there is something new ..."""
+"""The time after which others are told that there is something new."""
 EVERY_S: Final = 30.0
-"""... and how long nothing more after that."""
+"""The time after that in which nothing more is said."""
 _BITS = DIGEST_BYTES * 8
 _MARKS = 3
 """Bits of a term; with 400 terms one in eleven that is not there looks as if it were."""
 
 
 def terms_of(registration: Registration) -> set[Term]:
-    """The terms of a registration that digests tell."""
+    """Return the terms of a registration that digests tell."""
     found = {term for term in endpoint_terms(registration) if term[0] not in NOT_TOLD}
     for attributes in set(registration.link_attributes):
         found.update(term for term in attribute_terms(attributes) if term[0] not in NOT_TOLD)
@@ -97,7 +97,7 @@ class DirectoryDigest:
         """Change nothing: a renewal has the same terms."""
 
     def take(self, registrations: Iterable[Registration]) -> bytes:
-        """The digest now.
+        """Return the digest now.
 
         Args:
             registrations: all there are; looked at only if some have gone since.

@@ -105,7 +105,7 @@ class Index:
                 del self._ids[name], self._values[name]
 
     def estimate(self, criterion: Criterion) -> int:
-        """About how many ids ``find`` would give, found without going through them."""
+        """Estimate how many ids ``find`` would give, without going through them."""
         by_value = self._ids.get(criterion.name)
         if by_value is None:
             return 0
@@ -122,7 +122,7 @@ class Index:
         return key in held if isinstance(held, dict) else held == key
 
     def find(self, criterion: Criterion) -> Iterable[int]:
-        """The ids that have a term that is asked for.
+        """Return the ids that have a term that is asked for.
 
         In order, each once, if the criterion is no prefix. Else in the order of the values, and
         one may come again. Others may come and go meanwhile.

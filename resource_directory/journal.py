@@ -43,7 +43,7 @@ OnFailedWrite = Callable[[Registration, Exception], None]
 
 
 def registered(registration: Registration) -> bytes:
-    """The record of a registration.
+    """Return the record of a registration.
 
     Raises:
         ValueError: it is longer than records are read.
@@ -70,17 +70,17 @@ def registered(registration: Registration) -> bytes:
 
 
 def renewed(registration: Registration) -> bytes:
-    """The record of a registration that says the same and ends later."""
+    """Return the record of a registration that says the same and ends later."""
     return _record([_RENEWED, registration.location, registration.expires_at])
 
 
 def removed(location: str) -> bytes:
-    """The record of a registration that has gone."""
+    """Return the record of a registration that has gone."""
     return _record([_REMOVED, location])
 
 
 def clocks(mark: ClockMark) -> bytes:
-    """The record of what the clocks said when those before it were written."""
+    """Return the record of what the clocks said when those before it were written."""
     return _record([_CLOCKS, *mark])
 
 
@@ -241,7 +241,7 @@ class RegistrationJournal:
         self._has_news = False
 
     def take(self, registry: Registry, limit: int, failed: OnFailedWrite) -> list[bytes]:
-        """The records of at most ``limit`` of the registrations that are noted."""
+        """Return the records of at most ``limit`` of the registrations that are noted."""
         records: list[bytes] = []
         for location in list(islice(self._waiting, limit)):
             is_changed = self._waiting.pop(location)
@@ -257,7 +257,7 @@ class RegistrationJournal:
 
 
 def all_of(registry: Registry, locations: Iterable[str], failed: OnFailedWrite) -> Iterator[bytes]:
-    """The records of those registrations that are still there."""
+    """Yield the records of those registrations that are still there."""
     for location in locations:
         standing = registry.at(location)
         if standing is not None:
@@ -265,7 +265,7 @@ def all_of(registry: Registry, locations: Iterable[str], failed: OnFailedWrite) 
 
 
 def _records_of(standing: Registration, failed: OnFailedWrite) -> tuple[bytes, ...]:
-    """The record of one; none if it has none, whatever the reason: others have theirs."""
+    """Return the record of one; none if it has none, whatever the reason: others have theirs."""
     try:
         return (registered(standing),)
     except Exception as error:
@@ -326,7 +326,8 @@ def _read_registration(body: bytes) -> Registration | None:
 
 
 def _time(value: Any) -> float:
-    """A time that a clock may tell: an infinite one would never end, and NaN is before no other."""
+    """Return a time that a clock may tell: an infinite one would never end, and NaN is before no
+    other."""
     time = float(value)
     if not math.isfinite(time):
         raise ValueError(f"no time: {value!r}")

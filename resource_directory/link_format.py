@@ -99,7 +99,8 @@ class WebLink:
         return f"WebLink({self.href!r}, {self.attributes!r})"
 
     def get(self, name: str) -> str | None:
-        """The first value of an attribute; ``""`` if it has none, ``None`` if it is missing."""
+        """Return the first value of an attribute; ``""`` if it has none, ``None`` if it is
+        missing."""
         for attribute, value in self.attributes:
             if attribute == name:
                 return value or ""
@@ -268,7 +269,7 @@ def _value(text: str, start: int) -> tuple[str, int]:
 
 
 def _unescaped(text: str, start: int) -> tuple[str, int]:
-    """A quoted value with escapes, and where its quote is."""
+    """Return a quoted value with escapes, and where its quote is."""
     quoted = _QUOTED.match(text, start)
     if quoted is None:
         raise LinkFormatError("'\"' expected", len(text))

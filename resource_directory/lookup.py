@@ -207,7 +207,7 @@ class LookUp:
         return False
 
     def _keys_of(self, orders: Iterable[int]) -> Iterator[int]:
-        """The links of registrations, and nothing for one that has none or has gone."""
+        """Yield the links of registrations, and nothing for one that has none or has gone."""
         for order in orders:
             registration = self._registrations.get(order)
             if registration is None or not registration.texts:
@@ -230,7 +230,8 @@ class LookUp:
             yield _NOTHING if registration is None else registration.order
 
     def _plan(self, criteria: Sequence[Criterion]) -> tuple[Criterion | None, list[Criterion]]:
-        """The criterion that the fewest meet, and the others, which only these are held to."""
+        """Return the criterion that the fewest meet, and the others, which only these are held
+        to."""
         criteria = [c for c in criteria if c != EVERY_ENDPOINT]
         rarest = self._rarest(criteria)
         return rarest, [c for c in criteria if c is not rarest]
@@ -246,7 +247,7 @@ class LookUp:
 
 
 def _each_once(one: Iterable[int], other: Iterable[int], criterion: Criterion) -> Iterator[int]:
-    """Both together, each once, and nothing for what comes again.
+    """Yield both together, each once, and nothing for what comes again.
 
     In order, where that does not take going through very many.
     """

@@ -21,7 +21,7 @@ class ChangeCount:
 
 
 def each_in_order(ids: Mapping[int, object], changes: ChangeCount) -> Iterator[int]:
-    """The ids; those that come meanwhile may be left out, and those that go given still.
+    """Yield the ids; those that come meanwhile may be left out, and those that go given still.
 
     Args:
         ids: their order is that in which they stand.

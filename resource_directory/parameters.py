@@ -24,7 +24,7 @@ class QueryParameters:
             self._names.add(name)
 
     def take(self, name: str) -> str | None:
-        """The value of a parameter that may be given once; None if it is not.
+        """Return the value of a parameter that may be given once; None if it is not.
 
         Raises:
             InvalidParameterError: it is given twice.

@@ -35,7 +35,7 @@ class ParsedPayloads:
         self._links: dict[bytes, tuple[WebLink, ...]] = {}
 
     def links(self, payload: bytes) -> tuple[WebLink, ...]:
-        """The links of a payload.
+        """Return the links of a payload.
 
         Raises:
             LinkFormatError: it is no link format, too long, or has too many.
@@ -61,7 +61,7 @@ class ReadLately:
         return len(self._kept)
 
     def links(self, registration: Registration) -> Representation:
-        """The links of a registration, as its endpoint gave them."""
+        """Return the links of a registration, as its endpoint gave them."""
         kept = self._kept.get(registration.location)
         # An update that changes links has a tuple of its own.
         if kept is not None and kept[0] is registration.links:

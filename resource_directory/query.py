@@ -59,7 +59,7 @@ class LookupQuery:
         return cls(tuple(criteria), paging.get("page", 0), paging.get("count"))
 
     def located(self, is_location: Callable[[str], bool]) -> LookupQuery:
-        """The query with registrations named by their paths, where it names them by URIs.
+        """Return the query with registrations named by their paths, where it names them by URIs.
 
         RFC 9176, section 6.2: either is to be recognised. By which names its host is known the
         directory can't tell, so all are taken for one of them.

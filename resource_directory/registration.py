@@ -71,11 +71,12 @@ class Registration:
     looked: most registrations are renewed more often than that."""
 
     def link_keys(self) -> range:
-        """The numbers of its links in look-ups."""
+        """Return the numbers of its links in look-ups."""
         return range(self.order + 1, self.order + 1 + len(self.texts))
 
     def target(self, number: int) -> str:
-        """The URI of a link, by its number from 0, as it is looked for (`uri.normalised`)."""
+        """Return the URI of a link, by its number from 0, as it is looked for
+        (`uri.normalised`)."""
         text = self.texts[number]
         target = text[1 : text.index(">")]
         if self._are_normal is None:
@@ -119,7 +120,8 @@ class Registration:
         )
 
     def endpoint_link(self) -> WebLink:
-        """The link of an endpoint look-up's answer (RFC 9176, section 6.4); without ``lt``."""
+        """Return the link of an endpoint look-up's answer (RFC 9176, section 6.4); without
+        ``lt``."""
         named = [("ep", self.endpoint)]
         if self.sector:
             named.append(("d", self.sector))
@@ -127,7 +129,7 @@ class Registration:
         return WebLink(self.location, (*named, *self.attributes, ("rt", "core.rd-ep")))
 
     def size(self) -> int:
-        """About how many bytes of memory it takes, in the index too, as measured."""
+        """Return the estimated size in memory in bytes, in the index too, as measured."""
         characters = len(self.endpoint) + len(self.sector) + len(self.base)
         characters += sum(len(name) + len(value) for name, value in self.attributes)
         characters += 2 * sum(map(len, self.texts))
@@ -141,7 +143,7 @@ class Registration:
 
 
 def checked_name(what: str, name: str) -> str:
-    """A name of an endpoint or sector (RFC 9176, section 5).
+    """Return a name of an endpoint or sector (RFC 9176, section 5).
 
     Raises:
         InvalidParameterError: longer than 63 bytes, or with a control character.
@@ -155,7 +157,7 @@ def checked_name(what: str, name: str) -> str:
 
 
 def checked_lifetime(lifetime_s: int) -> int:
-    """A lifetime, seconds.
+    """Return a lifetime, seconds.
 
     Raises:
         InvalidParameterError: not 1 to 4294967295.
@@ -189,7 +191,7 @@ def checked_attributes(attributes: Sequence[tuple[str, str]], limit: int) -> Att
 def resolved_links(
     base: str, links: Sequence[WebLink]
 ) -> tuple[tuple[str, ...], tuple[LinkAttributes, ...]]:
-    """The links with target and anchor resolved, as a resource look-up answers them.
+    """Return the links with target and anchor resolved, as a resource look-up answers them.
 
     A missing anchor stays missing: it means the target's origin, which resolving does not change
     (RFC 6690, section 2.1).

@@ -116,11 +116,13 @@ class Registry:
         return self._limits.links_per_registration
 
     def at(self, location: str) -> Registration | None:
-        """The registration at a location, even if its end has come; None if there is none."""
+        """Return the registration at a location, even if its end has come; None if there is
+        none."""
         return self._by_location.get(location)
 
     def registrations(self) -> Iterator[Registration]:
-        """All that it holds, those included whose end has come and that are not freed yet."""
+        """Return all that it holds, those included whose end has come and that are not freed
+        yet."""
         return iter(self._by_location.values())
 
     def register(
@@ -200,7 +202,7 @@ class Registry:
         return self._put(by_name, new)
 
     def standing(self, endpoint: str, sector: str, now: float) -> Registration | None:
-        """The registration of an endpoint; None if there is none, or it has expired."""
+        """Return the registration of an endpoint; None if there is none, or it has expired."""
         found = self._by_name.get((endpoint, sector))
         if found is None or found.expires_at > now:
             return found
@@ -284,7 +286,7 @@ class Registry:
         self._drop(self._owned(location, now, owner))
 
     def get(self, location: str, now: float) -> Registration:
-        """The registration at a location.
+        """Return the registration at a location.
 
         Raises:
             NoSuchRegistrationError: there is none, or it has expired.

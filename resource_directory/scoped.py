@@ -117,7 +117,7 @@ class ScopedQuery:
         return None if self.count is None else (self.page + 1) * self.count
 
     def written(self, links: Sequence[WebLink]) -> str:
-        """The part that is wanted, as link format.
+        """Return the part that is wanted, as link format.
 
         Raises:
             InvalidParameterError: it is too much for one answer.
@@ -132,7 +132,7 @@ class ScopedQuery:
 
 
 def without_scope(parameters: Iterable[str]) -> tuple[str, ...]:
-    """A look-up's parameters as the own directory knows them."""
+    """Return a look-up's parameters as the own directory knows them."""
     return tuple(one for one in parameters if one.partition("=")[0] != "scope")
 
 
@@ -154,7 +154,7 @@ class ServingGateway:
     ports: tuple[tuple[str, int], ...]
 
     def located(self, link: WebLink, stale_s: int | None = None) -> WebLink:
-        """A link of its directory, as others are told of it.
+        """Return a link of its directory, as others are told of it.
 
         Args:
             link: as it tells it itself.

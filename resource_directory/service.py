@@ -212,7 +212,7 @@ class DirectoryService:
             self._watches.discard(watch)
 
     def take_changed(self) -> list[int]:
-        """The watches whose look-ups may have changed since this was last asked."""
+        """Return the watches whose look-ups may have changed since this was last asked."""
         return [] if self._watches is None else self._watches.take_changed()
 
     def _handler(self, request: DirectoryRequest) -> Handler:

@@ -66,7 +66,7 @@ class SimpleRegistrations:
 
     @property
     def remembered(self) -> int:
-        """Of how many registrants it is remembered until when their links are fresh."""
+        """Return of how many registrants the time is kept until which their links are fresh."""
         return self._fresh_in_all
 
     def fetch(self, asked: SimpleRegistration, now: float) -> Fetch:

@@ -50,7 +50,7 @@ class SortedValues:
             del self._blocks[at], self._last[at]
 
     def starting_with(self, prefix: str) -> Iterator[str]:
-        """The values that start with a prefix, in order; others may come and go meanwhile."""
+        """Yield the values that start with a prefix, in order; others may come and go meanwhile."""
         at = bisect_left(self._last, prefix)
         if at == len(self._blocks):
             return
@@ -64,7 +64,7 @@ class SortedValues:
             block = self._behind(block[-1])
 
     def _behind(self, value: str) -> list[str]:
-        """Some values behind one that is or was there."""
+        """Return some values behind one that is or was there."""
         at = bisect_right(self._last, value)
         if at == len(self._blocks):
             return []
@@ -72,7 +72,7 @@ class SortedValues:
         return block[bisect_right(block, value) :]
 
     def count(self, prefix: str) -> int:
-        """About how many start with a prefix, found without going through them."""
+        """Estimate how many start with a prefix, without going through them."""
         begin = bisect_left(self._last, prefix)
         if begin == len(self._blocks):
             return 0

@@ -1,4 +1,4 @@
-"""By what links and endpoints are found: the names and values of their attributes, as terms."""
+"""Terms by which links and endpoints are found: the names and values of their attributes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_lists(links: Iterable[WebLink]) -> None:
 
 
 def link_terms(registration: Registration, number: int) -> tuple[Term, ...]:
-    """The terms of a link, by its number from 0."""
+    """Return the terms of a link, by its number from 0."""
     return (
         ("href", registration.target(number)),
         *attribute_terms(registration.link_attributes[number]),
@@ -49,7 +49,7 @@ def link_terms(registration: Registration, number: int) -> tuple[Term, ...]:
 
 
 def attribute_terms(attributes: LinkAttributes) -> tuple[Term, ...]:
-    """The terms of a link's attributes, whose anchor is resolved."""
+    """Return the terms of a link's attributes, whose anchor is resolved."""
     terms = _OF_ATTRIBUTES.get(attributes)
     if terms is None:
         terms = tuple(_each_term(attributes))
@@ -72,7 +72,7 @@ def _each_term(attributes: LinkAttributes) -> Iterator[Term]:
 
 
 def endpoint_terms(registration: Registration) -> list[Term]:
-    """The terms of an endpoint itself."""
+    """Return the terms of an endpoint itself."""
     terms = [("href", registration.location), ("ep", registration.endpoint)]
     if registration.sector:
         terms.append(("d", registration.sector))

@@ -41,7 +41,8 @@ _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuv
 
 
 def checked_base(base: str) -> str:
-    """A base URI, after checking that links can be resolved against it and used from anywhere.
+    """Return a base URI, after checking that links can be resolved against it and used from
+    anywhere.
 
     Raises:
         InvalidParameterError: no absolute URI with a host, too long, or one with a zone
@@ -89,7 +90,7 @@ def root_of(base: str) -> str:
 
 
 def resolve(base: str, reference: str) -> str:
-    """The URI that a reference means below ``base``.
+    """Return the URI that a reference means below ``base``.
 
     Raises:
         InvalidParameterError: the reference is no URI reference.
@@ -110,7 +111,7 @@ def resolve(base: str, reference: str) -> str:
 
 
 def normalised(reference: str, *, is_prefix: bool = False) -> str:
-    """A URI, or a path from the root, as all that are equivalent to it are written.
+    """Return a URI, or a path from the root, as all that are equivalent to it are written.
 
     That is by case, percent-encoding, dot segments, default port and empty path (RFC 3986, section
     6.2.2 and 6.2.3; RFC 7252, section 6.3). What is no URI stays as it is.
@@ -141,13 +142,14 @@ def normalised(reference: str, *, is_prefix: bool = False) -> str:
 
 
 def path_of(uri: str) -> str:
-    """The path of a normalised URI of CoAP, over whatever host; empty for another one."""
+    """Return the path of a normalised URI of CoAP, over whatever host; empty for another one."""
     parts = _SPLIT.match(uri)
     return parts[3] if parts is not None and parts[1] in ("coap", "coaps") else ""
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    """A character without its escape if it needs none (section 2.3), else with capital digits."""
+    """Return a character without its escape if it needs none (section 2.3), else with capital
+    digits."""
     text = found[0]
     if text[0] != "%":
         return quote(text, errors="replace")

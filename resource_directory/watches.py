@@ -89,7 +89,7 @@ class Watches:
             del self._by_prefix[criterion.name]
 
     def take_changed(self) -> list[int]:
-        """The watches whose look-up may answer otherwise than when this was last asked."""
+        """Return the watches whose look-up may answer otherwise than when this was last asked."""
         keys = [key for watched in self._changed for key in sorted(watched.watchers)]
         self._changed.clear()
         return keys
@@ -143,7 +143,7 @@ class Watches:
 
 
 def _chosen(criteria: Sequence[Criterion]) -> Criterion | None:
-    """Under which criterion a look-up stands: the one that the fewest meet, as far as it shows."""
+    """Return the criterion under which a look-up stands: the one that seems met by the fewest."""
     return min(
         criteria, key=lambda c: (c.is_prefix, c.name != "href", c.name != "ep"), default=None
     )

@@ -52,7 +52,7 @@ class FleetGateway:
 
     @property
     def links(self) -> set[str]:
-        """Whom it is linked to."""
+        """Return the gateways that it is linked to."""
         return {link.peer_id for link in self.process.parts.node.links.values()}
 
     @property

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gateway.coap.access import CoapAccess
-from gateway.trust.policy.action import Where
+from gateway.trust.policy.action import ActionPlace
 from gateway.trust.policy.open_policy import OPEN
 from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.trust.policy.rule import Rule
 
 ADMIN = frozenset({"admin"})
-NORTH = Where("gw", "campus", "north")
+NORTH = ActionPlace("gw", "campus", "north")
 
 
 def write(path: Path, **roles: str) -> None:
@@ -50,7 +50,7 @@ def access_of(
     assigned: Mapping[str, str] | None = None,
     rules: Sequence[Rule] = (),
     public: Sequence[str] = ("/",),
-    here: Where = NORTH,
+    here: ActionPlace = NORTH,
 ) -> CoapAccess:
     """Return rules by which each named principal has one role; all others read what is public.
 

@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.transaction import AddAction
 
-from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
+from cloud_ingest.ingest.quarantine_reread import QuarantineReread
 from cloud_ingest.ledger.number_ledger import LedgerChange, Stream
 from cloud_ingest.mapping import rules
 from cloud_ingest.query import Lake
@@ -120,7 +120,7 @@ def _table(store: TableStore) -> DeltaTable:
 
 
 def _again(store: TableStore) -> None:
-    assert QuarantineAgain(store, rules.read(RULES)).run().moved == 1
+    assert QuarantineReread(store, rules.read(RULES)).run().moved == 1
 
 
 def _days_deleted(store: TableStore) -> None:

@@ -31,14 +31,14 @@ from gateway.coap.remote.named_answers import NamedAnswers
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.responders import ImmediateResponder
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
-from gateway.trust.policy.action import Where
+from gateway.trust.policy.action import ActionPlace
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
 from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.remote.executing import REPLY_TOPIC
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote.query import QUERY_TOPIC, RemoteQueries
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 PLACES = {"gw-root": ("", ""), "gw-north": ("campus", "north"), "gw-dead": ("campus", "north")}
 NORTH = "q/campus/north/gw-north"
@@ -141,7 +141,7 @@ class Node:
         for number, (name, (domain, group)) in enumerate(places.items(), 1):
             members.update(MemberRecord(name, 1, 1, domain, group, f"10.0.0.{number}", 1883))
         place = places[gateway_id]
-        access = CoapAccess(Policy(policy, Where(gateway_id, *place)))
+        access = CoapAccess(Policy(policy, ActionPlace(gateway_id, *place)))
         self.access = Introducing(access)
         self.turns = WriteTurns()
         execution = LocalExecution(self.site, gateway_id, access, turns=self.turns)
@@ -220,9 +220,9 @@ class Fleet:
     def epoch_of(self, gateway_id: str) -> int | None:
         return self.epochs.get(gateway_id)
 
-    def way_to(self, gateway_id: str) -> WayThere | None:
+    def way_to(self, gateway_id: str) -> GatewayLocation | None:
         epoch = self.epochs.get(gateway_id)
-        return None if epoch is None else WayThere(self.links.get(gateway_id, 1), epoch)
+        return None if epoch is None else GatewayLocation(self.links.get(gateway_id, 1), epoch)
 
     def tell_all_moved(self) -> None:
         for told in self.tell_moved:

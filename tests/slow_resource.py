@@ -7,7 +7,7 @@ import asyncio
 from aiocoap import Code, Message, error, resource
 
 from coap_engine import codes
-from coap_engine.message import Asked, CoapRequest, CoapResponse, Option
+from coap_engine.message import CoapRequest, CoapResponse, Option, RequestReceived
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.base.write_turns import WriteTurns
@@ -95,7 +95,7 @@ class World:
         )
         told: asyncio.Future[CoapResponse] = asyncio.get_running_loop().create_future()
         answered = (answers or self.answers).asked(
-            Asked(self.exchanges, PEER, request),
+            RequestReceived(self.exchanges, PEER, request),
             0.0,
             lambda _exchange, response, _is_last: told.set_result(response),
             lambda _peer, request, _done: self.asked_back.append(request),

@@ -20,7 +20,7 @@ from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.intervals import Intervals
 from tree_handler.proof import Signer, context
 from tree_handler.replication.repair import Summary
-from tree_handler.routing.locator import Behind
+from tree_handler.routing.locator import ReachUpdate
 from tree_handler.routing.wire import TOPIC as ROUTED
 from tree_handler.routing.wire import Ack, Carry, Claim, Tell, Word, signed_part
 from tree_handler.spanning.bpdu import Bpdu, Kind, Root
@@ -100,7 +100,7 @@ class Thief:
             (SUMMARY, Summary({(name, NEVER): Intervals([(1, 5)])}).encode()),
             (SUMMARY, Summary({(name, MAX_BOOT_EPOCH): Intervals([(1, 5)])}).encode()),
             (LIVE, last),
-            (b"$hedgerow/behind", Behind(False, {name: NEVER}).encode()),
+            (b"$hedgerow/behind", ReachUpdate(False, {name: NEVER}).encode()),
         ]
         if self._process.parts.routed is not None:
             words.append((ROUTED, Ack((name, NEVER), name, 1).encode()))

@@ -145,7 +145,7 @@ def encode(
     flags: int,
     origin_time_us: int,
 ) -> bytes:
-    """The bytes of a batch; see `make`."""
+    """Return the bytes of a batch; see `make`."""
     rows = [entry.row() for entry in entries]
     return make(origin, epoch, first, rows, flags=flags, origin_time_us=origin_time_us)[0]
 

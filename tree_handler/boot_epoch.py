@@ -33,7 +33,7 @@ MAX_BELIEVED = MAX_BOOT_EPOCH - 2**28
 
 
 def first(drawn: int) -> int:
-    """The epoch of a life that found no counter.
+    """Return the epoch of a life that found no counter.
 
     Args:
         drawn: any whole number, from a source that nobody can foresee.
@@ -43,7 +43,7 @@ def first(drawn: int) -> int:
 
 
 def after(last: int, drawn: int) -> int:
-    """The epoch of an ordinary start.
+    """Return the epoch of an ordinary start.
 
     Not the next: a disk may have been restored from an image, and the life that began with the
     same count before must not have had the same epoch.
@@ -57,7 +57,7 @@ def after(last: int, drawn: int) -> int:
 
 
 def behind(later: int, drawn: int) -> int:
-    """The epoch of a life that was told of a later one.
+    """Return the epoch of a life that was told of a later one.
 
     Not the next: there may have been a life after that one, of which nobody who told knows yet, and
     whose numbers must not be used again.
@@ -71,7 +71,8 @@ def behind(later: int, drawn: int) -> int:
 
 
 def latest(gateway_id: str, streams: Iterable[tuple[str, int]]) -> int:
-    """The latest believable epoch of a gateway that is named among the (origin, epoch), else 0.
+    """Return the latest believable epoch of a gateway that is named among the (origin, epoch), else
+    0.
 
     An origin that is ``$`` and the id counts too: what it published to the gateways.
     """

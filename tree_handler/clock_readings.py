@@ -56,7 +56,7 @@ class ClockReadings:
         return stream[1] in self.of(stream[0])
 
     def __iter__(self) -> Iterator[Epoch]:
-        """The lives of which there is one."""
+        """Return the lives of which there is one."""
         return ((name, epoch) for name, lives in self._of.items() for epoch in lives)
 
     def of(self, gateway_id: str) -> dict[int, ClockReading]:

@@ -81,7 +81,7 @@ class Announcement:
         _check_number("announcement MQTT port", self.mqtt_port, 0, 65_535)
 
     def encode(self, key: bytes) -> bytes:
-        """The datagram, with its MAC under the tree's key.
+        """Return the datagram, with its MAC under the tree's key.
 
         Raises:
             AnnouncementError: it would be over `MAX_ANNOUNCEMENT_BYTES`.
@@ -229,7 +229,7 @@ class Discovery:
         return self._next
 
     def handle_timer(self, now: float, jitter: float) -> bytes | None:
-        """The datagram to send to the group, if it is time.
+        """Return the datagram to send to the group, if it is time.
 
         Args:
             now: the time in seconds.

@@ -49,7 +49,7 @@ class Entry:
 
     @classmethod
     def of(cls, row: Row) -> Entry:
-        """The message that stands in a body."""
+        """Return the message that stands in a body."""
         entry = cls(row[0], row[2], row[1] & 3, bool(row[1] & 4), *row[3:5])
         if len(row) > 5:
             entry.accepted_us = accepted_us(row)
@@ -57,7 +57,7 @@ class Entry:
         return entry
 
     def row(self) -> Row:
-        """The message as it stands in a body."""
+        """Return the message as it stands in a body."""
         return with_holders(self._bare_row(), self.holders)
 
     def _bare_row(self) -> Row:
@@ -81,7 +81,7 @@ def accepted_at(row: Row, clock_us: int) -> Row:
 
 
 def row_size(row: Row) -> int:
-    """About what a message takes in a body, in bytes and in work."""
+    """Return the estimated cost of a message in a body, in bytes and in work."""
     size = len(row[0]) + len(row[2])
     if len(row) > 3:
         size += properties_bytes(row[3])
@@ -91,7 +91,7 @@ def row_size(row: Row) -> int:
 
 
 def properties_bytes(properties: dict[int, Any]) -> int:
-    """About what the properties of a message take, in bytes and in work."""
+    """Return the estimated cost of a message's properties, in bytes and in work."""
     size = PROPERTY_BYTES * len(properties)
     for value in properties.values():
         if isinstance(value, str | bytes):

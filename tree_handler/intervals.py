@@ -77,7 +77,7 @@ class Intervals:
         return i >= 0 and last <= self._lasts[i]
 
     def missing(self, first: int, last: int) -> list[tuple[int, int]]:
-        """The ranges of ``first..last`` that are not in the set, in order."""
+        """Return the ranges of ``first..last`` that are not in the set, in order."""
         gaps: list[tuple[int, int]] = []
         at = first
         for i in range(bisect_right(self._lasts, first - 1), len(self._firsts)):
@@ -137,14 +137,16 @@ class Intervals:
         return found
 
     def contiguous_from(self, first: int) -> int:
-        """The last number of the unbroken run that starts at ``first`` (``first - 1`` if none)."""
+        """Return the last number of the unbroken run that starts at ``first`` (``first - 1`` if
+        none)."""
         i = bisect_right(self._firsts, first) - 1
         if i >= 0 and self._lasts[i] >= first:
             return self._lasts[i]
         return first - 1
 
     def before(self, number: int) -> int:
-        """The greatest number of the set that is less than ``number``, 0 if there is none."""
+        """Return the greatest number of the set that is less than ``number``, 0 if there is
+        none."""
         i = bisect_right(self._firsts, number - 1) - 1
         return min(self._lasts[i], number - 1) if i >= 0 else 0
 

@@ -21,7 +21,7 @@ from collections.abc import Iterable
 
 
 def other_life(epoch: int, linked: Iterable[int], reached: int | None) -> int | None:
-    """The life that is in the place of one that wants a link; None if there is none.
+    """Return the life that is in the place of one that wants a link; None if there is none.
 
     Args:
         epoch: boot epoch of the life that wants a link.

@@ -38,7 +38,7 @@ from tree_handler.clock_readings import MAX_LIVES, ClockReading, ClockReadings, 
 from tree_handler.entry import MAX_CLOCK_US
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 from tree_handler.unpacking import LATER_ELEMENTS, MessageSize
 from tree_handler.unpacking import unpack as unpack_within
 
@@ -73,7 +73,7 @@ class OriginClocks:
         self._own = own
         self._own_lives: dict[Epoch, None] = {own: None}
         """The lives of this gateway's own in which its clock counted on."""
-        self._way: Callable[[str], WayThere | None] = _nowhere
+        self._way: Callable[[str], GatewayLocation | None] = _nowhere
         self._stamped = ClockReadings()
         self._kept = ClockReadings()
         """The readings that the neighbour on the way told last."""
@@ -86,7 +86,7 @@ class OriginClocks:
         """The readings that each neighbour has been told, by link."""
         self._saved: dict[Epoch, ClockReading] = {}
 
-    def go_by(self, way: Callable[[str], WayThere | None]) -> None:
+    def go_by(self, way: Callable[[str], GatewayLocation | None]) -> None:
         """From now on ask this how the tree reaches a gateway; None if it does not."""
         self._way = way
 
@@ -117,7 +117,7 @@ class OriginClocks:
         return max(found, told)
 
     def _hearsay(self, stream: Epoch, now_us: int, but: int | None = None) -> int | None:
-        """The least that it reads by what anybody tells."""
+        """Return the least that it reads by what anybody tells."""
         by_all = [
             told.by(now_us)
             for link, heard in self._heard.items()
@@ -159,10 +159,10 @@ class OriginClocks:
         self._heard.pop(link, None)
         self._said.pop(link, None)
 
-    def _way_to(self, gateway_id: str) -> WayThere | None:
+    def _way_to(self, gateway_id: str) -> GatewayLocation | None:
         for link, (peer_id, epoch) in self._peers.items():
             if peer_id == gateway_id:
-                return WayThere(link, epoch)
+                return GatewayLocation(link, epoch)
         return self._way(gateway_id)
 
     def moved(self, now_us: int) -> None:
@@ -297,7 +297,7 @@ class OriginClocks:
         self._own_lives = {self._own: None}
 
 
-def _nowhere(gateway_id: str) -> WayThere | None:
+def _nowhere(gateway_id: str) -> GatewayLocation | None:
     return None
 
 

@@ -33,7 +33,7 @@ class Signer(Protocol):
     """Signs with the one key of this gateway."""
 
     def sign(self, message: bytes) -> bytes:
-        """A signature of some tens of bytes, never over `MAX_SIGNATURE_BYTES`.
+        """Return a signature of some tens of bytes, never over `MAX_SIGNATURE_BYTES`.
 
         Args:
             message: begins with a `context`; what is long is hashed by the caller.

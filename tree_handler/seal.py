@@ -73,7 +73,7 @@ class Seals:
         self._vouched: dict[tuple[bytes, Root], bytes] = {}
 
     def seal(self, flags: int, rest: bytes) -> bytes:
-        """A `batch.Seal`."""
+        """Return a `batch.Seal`."""
         assert self._signer is not None
         signature = self._signer.sign(self._context + _digest(flags, rest))
         return signature + bytes((len(signature),))
@@ -98,7 +98,7 @@ class Seals:
         return verdict
 
     def say(self, word: bytes) -> bytes:
-        """The signature of what this gateway says of a stream, besides its batches."""
+        """Return the signature of what this gateway says of a stream, besides its batches."""
         assert self._signer is not None
         return self._signer.sign(self._word + word)
 

@@ -1,4 +1,4 @@
-"""Whom a way out trusts over TLS."""
+"""Trust of a way out over TLS."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Count:
     # -- judgement -------------------------------------------------------------------------------
 
     def missing(self, subscriber: str, stream: Stream) -> list[tuple[int, int]]:
-        """Ranges of acknowledged numbers that a subscriber lacks."""
+        """Return ranges of acknowledged numbers that a subscriber lacks."""
         received = self.received[subscriber].get(stream.number)
         if received is None:
             return list(stream.acknowledged)
@@ -150,7 +150,8 @@ class Count:
         )
 
     def total(self, what: str) -> int:
-        """The sum of ``doubled``, ``disordered``, ``overtaken`` or ``redelivered`` over all."""
+        """Return the sum of ``doubled``, ``disordered``, ``overtaken`` or ``redelivered`` over
+        all."""
         return sum(
             getattr(received, what)
             for streams in self.received.values()
@@ -158,7 +159,7 @@ class Count:
         )
 
     def describe_lost(self, subscribers: list[str]) -> list[str]:
-        """A line for each stream that somebody lacks something of."""
+        """Return a line for each stream that somebody lacks something of."""
         return [
             f"{subscriber} lacks {ranges[:5]} of stream {stream.number} ({stream.topic}, QoS "
             f"{stream.qos}, {stream.publisher}; {stream.sent} sent)"

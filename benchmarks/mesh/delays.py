@@ -170,7 +170,7 @@ class _Run:
         self._subscribers = [self._subscriber(number) for number in range(case.subscribers)]
 
     def _where(self, host: int) -> tuple[Any, str]:
-        """The namespace of a client at a host, and its broker's address."""
+        """Return the namespace of a client at a host, and its broker's address."""
         broker = 0 if self._case.mode == CENTRAL else host
         return self._net.hosts[host], self._net.address(broker)
 

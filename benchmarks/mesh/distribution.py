@@ -40,7 +40,7 @@ def _measured(mode: str, cases: list[Case], note: Callable[[str], None]) -> Foun
 
 
 def lines(found: Found) -> Iterator[str]:
-    """The table."""
+    """Yield the table."""
     yield (
         f"{'end-to-end delay and cost':<66}{'p50 ms':>8}{'p95 ms':>8}{'deliv./s':>10}"
         f"{'bytes/msg':>11}{'idle B/s':>10}{'cores':>7}{'MiB':>6}{'lost':>6}{'twice':>6}"
@@ -54,8 +54,8 @@ def lines(found: Found) -> Iterator[str]:
 
 
 def comparisons(found: Found) -> Iterator[Comparison]:
-    """Each mode beside one central broker, and beside flooding: published for topic overlays is
-    less than half of flooding's delay at 50 % locality."""
+    """Yield each mode beside one central broker, and beside flooding: published for topic overlays
+    is less than half of flooding's delay at 50 % locality."""
     by_case = {(case.mode, str(case).partition(",")[2]): one for case, one in found}
     for (mode, what), one in by_case.items():
         for peer, name in ((CENTRAL, CENTRAL_NAME), ("flood", "flood (ours)")):
@@ -72,7 +72,7 @@ def comparisons(found: Found) -> Iterator[Comparison]:
 
 
 def faults(found: Sequence[tuple[Case, Delays]]) -> list[str]:
-    """A line for each case in which something was lost or doubled."""
+    """Return a line for each case in which something was lost or doubled."""
     return [
         f"{case}: {one.lost} lost, {one.doubled} doubled"
         for case, one in found

@@ -121,7 +121,7 @@ class Gateways:
 
     @staticmethod
     def id(host: int) -> str:
-        """The gateway's id."""
+        """Return the gateway's id."""
         return f"g{host:02}"
 
     def host(self, gateway_id: str) -> int:
@@ -129,11 +129,11 @@ class Gateways:
         return int(gateway_id[1:])
 
     def config(self, host: int) -> Path:
-        """The configuration file."""
+        """Return the configuration file."""
         return self.folder / f"{self.id(host)}.toml"
 
     def state(self, host: int) -> Path:
-        """The state folder."""
+        """Return the state folder."""
         return self.folder / self.id(host)
 
     def log(self, host: int) -> Path:
@@ -141,7 +141,7 @@ class Gateways:
         return self.folder / f"{self.id(host)}.log"
 
     def program(self, host: int) -> str:
-        """The module that runs at a host."""
+        """Return the module that runs at a host."""
         return GATEWAY
 
     def is_up(self, host: int) -> bool:
@@ -216,15 +216,15 @@ class Gateways:
         os.kill(self.pid(host), signal.SIGCONT)
 
     def tail(self, host: int) -> str:
-        """The last lines that it said."""
+        """Return the last lines that it said."""
         return "\n".join(self.log(host).read_text(errors="replace").splitlines()[-8:])
 
     def died(self) -> list[str]:
-        """Gateways that ended by themselves, with their last words."""
+        """Return gateways that ended by themselves, with their last words."""
         return self.died_of(self.running)
 
     def died_of(self, hosts: Iterable[int]) -> list[str]:
-        """Those of some hosts that ended by themselves, with their last words."""
+        """Return those of some hosts that ended by themselves, with their last words."""
         ended = ((host, self._processes[host].returncode) for host in hosts)
         return [
             f"{self.id(host)} ended with {code}: {self.tail(host)}"
@@ -248,7 +248,7 @@ class Gateways:
         return None
 
     async def parents(self) -> dict[int, int | None]:
-        """Each running gateway's parent, as they say themselves."""
+        """Return each running gateway's parent, as they say themselves."""
         found: dict[int, int | None] = {}
         for host in self.running:
             status = await self.status(host)

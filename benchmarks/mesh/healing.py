@@ -39,7 +39,7 @@ REPAIRS = (failures.DEATH, failures.ROOT_DEATH, failures.CUT, failures.CUT_DOWN,
 async def ours(
     tries: int, *, quick: bool, note: Callable[[str], None], tls: str = "required"
 ) -> Figures:
-    """Gateways, try after try, each from an empty state; ``tls`` as in `Gateways`."""
+    """Return gateways, try after try, each from an empty state; ``tls`` as in `Gateways`."""
     figures = Figures()
     with network.mesh(failures.HOSTS) as net:
         for number in range(tries):
@@ -131,7 +131,7 @@ def _add_zenoh_counts(figures: Figures, mesh: zenoh_mesh.ZenohMesh) -> None:
 
 
 def lines(figures: Figures, others: Mapping[str, Figures]) -> Iterator[str]:
-    """The table, ours beside others by name, and which targets we missed."""
+    """Yield the table, ours beside others by name, and which targets we missed."""
     every = (figures, *others.values())
     names = "".join(f"{name:>27}" for name in ("ours", *others))
     yield f"{'ms; p50 / p95 / worst of the tries':<64}{names}"

@@ -107,7 +107,7 @@ class Namespace:
         return ["ip", "netns", "exec", self.name, *command]
 
     def socket(self, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
-        """An IPv4 socket whose network is this one, wherever it is used."""
+        """Return an IPv4 socket whose network is this one, wherever it is used."""
         with self.entered():
             return socket.socket(socket.AF_INET, kind)
 

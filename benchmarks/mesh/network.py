@@ -42,11 +42,11 @@ class Network:
 
     @staticmethod
     def address(host: int) -> str:
-        """The host's only address."""
+        """Return the host's only address."""
         return f"10.66.{host // 200}.{host % 200 + 1}"
 
     def neighbours(self, host: int) -> list[int]:
-        """The hosts that an edge leads to."""
+        """Return the hosts that an edge leads to."""
         return sorted({a + b - host for a, b in self.edges if host in (a, b)})
 
     def shape(self, a: int, b: int, shape: Shape) -> None:
@@ -92,7 +92,7 @@ class Network:
 
 
 def full_mesh(hosts: int) -> list[tuple[int, int]]:
-    """An edge for each pair."""
+    """Return an edge for each pair."""
     return list(itertools.combinations(range(hosts), 2))
 
 
@@ -105,7 +105,7 @@ def mesh(
     rate_mbit: int = RATE_MBIT,
     seed: int = 1,
 ) -> Iterator[Network]:
-    """Hosts with an edge for each given pair, by default for every pair.
+    """Yield hosts with an edge for each given pair, by default for every pair.
 
     Raises:
         BedError: it can't be made here; see `namespaces.why_not`.
@@ -133,7 +133,7 @@ def mesh(
 
 @contextmanager
 def bridge(hosts: int, *, rate_mbit: int = RATE_MBIT) -> Iterator[Network]:
-    """Hosts on one segment, without a delay of its own.
+    """Yield hosts on one segment, without a delay of its own.
 
     Raises:
         BedError: it can't be made here; see `namespaces.why_not`.

@@ -59,7 +59,7 @@ class Listening:
     def silences(
         self, event_s: float, until_s: float, *, without: Iterable[int] = ()
     ) -> list[Silence]:
-        """The longest silence of each pair of publisher and subscriber after an event.
+        """Return the longest silence of each pair of publisher and subscriber after an event.
 
         It is measured between two arrivals, or to ``until_s`` where none came after.
 
@@ -98,5 +98,5 @@ def _gaps(times: list[float], event_s: float, until_s: float) -> Iterator[tuple[
 
 
 def worst(silences: list[Silence]) -> Silence:
-    """The longest of all pairs."""
+    """Return the longest of all pairs."""
     return max(silences, key=lambda one: one.seconds)

@@ -194,7 +194,7 @@ class BrokerSession:
         return b"".join(answer), found
 
     def stored(self, messages: Iterable[BrokerMessage]) -> bytes:
-        """These are safe; the acknowledgements to send for them over this connection."""
+        """Return the acknowledgements to send over this connection for these, which are safe."""
         answer = []
         for message in messages:
             self._drop(message)

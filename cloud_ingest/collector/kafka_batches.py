@@ -46,7 +46,8 @@ def origin_of(name: str, topic: str, partition: int) -> str:
 
 
 def topic_of(topic: str, key: bytes | None) -> str:
-    """A topic with a message's key as its last levels, where that is text that a topic may have."""
+    """Return a topic with a message's key as its last levels, where that is text that a topic may
+    have."""
     if not key:
         return topic
     try:
@@ -81,11 +82,13 @@ class PartitionBatches:
         self.too_large = 0
 
     def begin_at(self, offset: int) -> list[Made]:
-        """A partition of which nothing is stored is read from here: what is before is passed."""
+        """Return a partition of which nothing is stored is read from here: what is before is
+        passed."""
         return list(self._pass_to(offset))
 
     def deleted_to(self, offset: int) -> int:
-        """All before this is gone from the partition: how many were not read. They stay a gap."""
+        """Return how many were not read of all before this, which the partition has no more: a
+        gap."""
         lost = max(0, offset - self.next_offset)
         self.next_offset += lost
         return lost

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def partitions_of(consumer: Consumer, topic: str) -> list[int]:
-    """The partitions of a topic.
+    """Return the partitions of a topic.
 
     Raises:
         KafkaException: nobody answers, or there is no such topic.
@@ -30,7 +30,7 @@ def partitions_of(consumer: Consumer, topic: str) -> list[int]:
 
 
 def described(client: Mapping[str, Any], topic: str) -> str:
-    """The id of a topic; empty if the cluster does not say one (before Kafka 2.8)."""
+    """Return the id of a topic; empty if the cluster does not say one (before Kafka 2.8)."""
     own = {key: value for key, value in client.items() if not key.startswith(_OF_CONSUMERS)}
     try:
         admin = AdminClient(own)  # it has to outlive the answer

@@ -23,7 +23,7 @@ class BatchNumbering:
         self._next = 1
 
     def make(self, rows: Sequence[Row], now_us: int) -> tuple[bytes, Header]:
-        """A batch of the first of these messages, as many as one may hold.
+        """Return a batch of the first of these messages, as many as one may hold.
 
         It takes no numbers until it is in the spool: say so by `took`.
 

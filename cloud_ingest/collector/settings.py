@@ -52,7 +52,7 @@ class ClientAccess:
             yield Fault("user", "missing, and there is a password")
 
     def password(self, section: str, credential: str) -> bytes | None:
-        """The user's password, read now, or of systemd's credential; None if it has none.
+        """Return the user's password, read now, or of systemd's credential; None if it has none.
 
         Raises:
             ConfigError: it can't be had; named by the section.

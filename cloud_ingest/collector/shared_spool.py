@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgpack
 
 from cloud_ingest.collector.sharing import KeptNumbers, Sharing, SharingLimits
-from cloud_ingest.collector.spooled import Spooled, signed, unsigned
+from cloud_ingest.collector.spooled import SpoolStatement, signed, unsigned
 from gateway.base.kept_file import KeptFile
 from gateway.log.errors import LogError
 from gateway.log.message_log import MessageLog
@@ -192,7 +192,7 @@ class SharedSpool:
             return
         try:
             body, signature = unsigned(payload)
-            told = Spooled.decode(body)
+            told = SpoolStatement.decode(body)
         except ProtocolError as error:
             self._refused += 1
             _log.warning("from another collector: %s", error)

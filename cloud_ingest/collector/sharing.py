@@ -7,10 +7,10 @@ is spooled where its owner is no longer heard of, where nobody has said so for `
 too much is held. So whatever goes wrong (two that both think they own, none that does, a disk that
 takes nothing) ends with a batch that is in two spools, never with one that is in none.
 
-Members tell each other what they have synced (`Spooled`), and how far they know of each other's, so
-that what was lost on the way is told again. Whoever begins holds everything until it knows what the
-others have, or for `dead_after_s`. Whose spool takes nothing says nothing, so that it is taken for
-dead: what it owns would come `hold_s` late, and whoever sent it would look silent.
+Members tell each other what they have synced (`SpoolStatement`), and how far they know of each
+other's, so that what was lost on the way is told again. Whoever begins holds everything until it
+knows what the others have, or for `dead_after_s`. Whose spool takes nothing says nothing, so that
+it is taken for dead: what it owns would come `hold_s` late, and whoever sent it would look silent.
 
 QoS 0 messages are held for `unlogged_s` and spooled if their owner dies meanwhile: nobody tells of
 them. Time is monotonic seconds.
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from cloud_ingest.collector.ownership import owner_of
-from cloud_ingest.collector.spooled import MAX_TOLD_RANGES, MAX_TOLD_ROWS, Spooled
+from cloud_ingest.collector.spooled import MAX_TOLD_RANGES, MAX_TOLD_ROWS, SpoolStatement
 from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 
@@ -244,7 +244,7 @@ class Sharing:
         self._let_go(held)
 
     def all_held(self) -> list[HeldBatch]:
-        """All that is held, for an end of this life: nobody has said that it has it."""
+        """Return all that is held, for an end of this life: nobody has said that it has it."""
         found = [held for held in self._held.values() if held.header.logged]
         for held in found:
             held.why = "aged"
@@ -307,7 +307,7 @@ class Sharing:
         ):
             self._is_settled = self._has_moved = True
 
-    def tell(self, receiver: str) -> Spooled:
+    def tell(self, receiver: str) -> SpoolStatement:
         """Return what another member is to be told now."""
         other = self._others[receiver]
         since = other.acknowledged
@@ -321,7 +321,7 @@ class Sharing:
                 break
             rows[stream] = Intervals(numbers)
         self._number += 1
-        return Spooled(
+        return SpoolStatement(
             self.own_id,
             self._life,
             receiver,
@@ -342,7 +342,7 @@ class Sharing:
             found.append((stream, version))
         return reversed(found)
 
-    def receive(self, told: Spooled, now: float) -> tuple[dict[Epoch, Intervals], bool]:
+    def receive(self, told: SpoolStatement, now: float) -> tuple[dict[Epoch, Intervals], bool]:
         """Take what another member tells.
 
         Returns:

@@ -25,7 +25,7 @@ _NAME_CHARACTERS_MAX: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Spooled:
+class SpoolStatement:
     """A statement from one collector to another: which numbers of changed streams its spool has.
 
     Attributes:
@@ -61,7 +61,7 @@ class Spooled:
         return packed
 
     @classmethod
-    def decode(cls, data: bytes) -> Spooled:
+    def decode(cls, data: bytes) -> SpoolStatement:
         """Read what `encode` made.
 
         Raises:
@@ -94,7 +94,7 @@ class Spooled:
 
 
 def signed(body: bytes, signature: bytes) -> bytes:
-    """A statement as it is sent."""
+    """Return a statement as it is sent."""
     packed: bytes = msgpack.packb([body, signature])
     return packed
 

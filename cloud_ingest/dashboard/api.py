@@ -29,7 +29,7 @@ from cloud_ingest.dashboard.rollups import SensorSeries
 from cloud_ingest.dashboard.sending import sent
 from cloud_ingest.dashboard.shared_answers import AnswerKey, SharedAnswers, TooManyQuestionsError
 from cloud_ingest.dashboard.together import together
-from gateway.trust.policy.action import NOWHERE, Where
+from gateway.trust.policy.action import NOWHERE, ActionPlace
 from gateway.web.api_error import ApiError
 from gateway.web.log_in import Token
 from gateway.web.ready_answer import ReadyAnswer
@@ -304,7 +304,7 @@ class Api:
             raise ApiError(HTTPStatus.NOT_FOUND, f"alert: there is no {alert[:200]!r}")
         gateway = alerts["gateway"][alerts["alert"].index(alert)] or ""
         places = [place if place != NOWHERE else "" for place in self._models.place(gateway)]
-        where = Where(gateway, places[0], places[1]) if gateway else THE_INGEST
+        where = ActionPlace(gateway, places[0], places[1]) if gateway else THE_INGEST
         if not self._entrance.may_acknowledge(visitor, where):
             raise ApiError(HTTPStatus.FORBIDDEN, "the policy does not let you acknowledge this")
         now = datetime.datetime.now(datetime.UTC)

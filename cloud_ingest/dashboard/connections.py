@@ -12,7 +12,7 @@ import logging
 import ssl
 from typing import Final, cast
 
-from gateway.trust.shares.connection_room import ConnectionRoom, Standing
+from gateway.trust.shares.connection_room import ConnectionRoom, ConnectionStage
 from gateway.trust.shares.failed_attempts import network_of
 from gateway.trust.tls.layer import TlsLayer
 
@@ -72,7 +72,7 @@ def has_asked(transport: asyncio.BaseTransport | None, *, is_known: bool) -> Non
 
 class _Connection(asyncio.Protocol):
     def __init__(self, room: ConnectionRoom[_Connection], serving: asyncio.Protocol) -> None:
-        self.standing = Standing.SILENT
+        self.standing = ConnectionStage.SILENT
         self._room = room
         self._serving = serving
         self._is_served = False
@@ -102,7 +102,9 @@ class _Connection(asyncio.Protocol):
     def asked(self, *, is_known: bool) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
-        self.standing = max(self.standing, Standing.ACCEPTED if is_known else Standing.ASKING)
+        self.standing = max(
+            self.standing, ConnectionStage.ACCEPTED if is_known else ConnectionStage.ASKING
+        )
 
     def abort(self) -> None:
         if self._raw is not None:

@@ -12,7 +12,7 @@ _DAY: Final = re.compile(r"(?:^|/)day=(\d{4}-\d{2}-\d{2})/")
 
 
 RECENT_DAYS: Final = 7
-"""Of which the dashboard remembers how gateways were, and what sensors said last."""
+"""The days of which the dashboard remembers how gateways were, and what sensors said last."""
 
 
 def oldest_recent(newest: str) -> str:

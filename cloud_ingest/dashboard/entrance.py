@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gateway.broker.access.passwords import Passwords
-from gateway.trust.policy.action import CONSOLE, Action, Where
+from gateway.trust.policy.action import CONSOLE, Action, ActionPlace
 from gateway.trust.policy.policy import Policy
 from gateway.trust.policy.principal import Principal
 from gateway.web.log_in import WebLogIn
@@ -14,7 +14,7 @@ PATH: Final = "/dashboard"
 """Of the page, in a policy: ``console /dashboard``."""
 ACKNOWLEDGEMENTS: Final = "/dashboard/acknowledgements"
 """``POST /dashboard/acknowledgements``, which operators may, as they may write everywhere."""
-THE_INGEST: Final = Where("$ingest", "$ingest", "$ingest")
+THE_INGEST: Final = ActionPlace("$ingest", "$ingest", "$ingest")
 """The place of the job and the collectors: no gateway, so rules for some do not hold there."""
 
 
@@ -38,7 +38,7 @@ class Entrance:
         """Return whether it may see the dashboard."""
         return self.door.may_enter(visitor)
 
-    def may_acknowledge(self, visitor: Principal, where: Where | None = None) -> bool:
+    def may_acknowledge(self, visitor: Principal, where: ActionPlace | None = None) -> bool:
         """Return whether it may acknowledge alerts.
 
         Args:

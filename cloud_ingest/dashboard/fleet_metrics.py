@@ -24,7 +24,7 @@ def collect(models: Models) -> Iterator[Metric]:
     yield from _alerts(models)
     written = GaugeMetricFamily(
         "hedgerow_fleet_table_written_timestamp_seconds",
-        "When a table was last written to, by its writer's clock.",
+        "Time at which a table was last written to, by its writer's clock.",
         labels=("table",),
     )
     for table, at_ms in sorted(dict(models.written_ms).items()):
@@ -40,7 +40,7 @@ def collect(models: Models) -> Iterator[Metric]:
     for who in ("job", "collector"):
         text = f"1 while the {who} keeps the tables new."
         yield GaugeMetricFamily(f"hedgerow_fleet_{who}_runs", text, float(standing[who] == RUNS))
-    text = "How often something new was taken up."
+    text = "Times that something new was taken up."
     yield CounterMetricFamily("hedgerow_dashboard_revisions_total", text, models.revision)
 
 

@@ -15,7 +15,7 @@ BYTES_MAX: Final = 32 << 20
 WORK_MAX: Final = 64
 """Questions that wait for a thread, or are worked upon."""
 _ENTRY_BYTES: Final = 400
-"""About what Python takes for an answer besides its texts."""
+"""The estimated size of an answer besides its texts, as Python keeps it."""
 
 AnswerKey = tuple[str | int | None, ...]
 """A question, with how often the tables that it is asked of have changed."""
@@ -47,7 +47,7 @@ class SharedAnswers:
         self._kept: OrderedDict[AnswerKey, ReadyAnswer] = OrderedDict()
         self._under_way: dict[AnswerKey, asyncio.Future[ReadyAnswer]] = {}
         self.size_bytes = 0
-        """Of what is kept."""
+        """The size of what is kept."""
 
     async def answer(self, question: AnswerKey, work: Callable[[], ReadyAnswer]) -> ReadyAnswer:
         """Answer as before, or work it out. What fails is not kept.

@@ -14,7 +14,7 @@ MOMENTS_MAX: Final = 400
 """Bars of the time line, each of which tells how often the tree changed."""
 
 
-class Placed(NamedTuple):
+class TreePlaceSince(NamedTuple):
     """The place of a gateway in the tree from some time on.
 
     Attributes:
@@ -36,7 +36,7 @@ class Placed(NamedTuple):
     roles: tuple[str, ...]
     rtts_ms: tuple[float | None, ...]
 
-    def is_as(self, other: Placed) -> bool:
+    def is_as(self, other: TreePlaceSince) -> bool:
         """Return whether it is the same place in the tree; round-trip times change all the time."""
         return (self.root, self.parent, self.standby) == (other.root, other.parent, other.standby)
 
@@ -50,7 +50,7 @@ class TreeHistory:
     """
 
     def __init__(self, topology: pa.Table | None) -> None:
-        self._places: dict[str, list[Placed]] = defaultdict(list)
+        self._places: dict[str, list[TreePlaceSince]] = defaultdict(list)
         self._times: list[int] = []
         if topology is None:
             return
@@ -66,7 +66,7 @@ class TreeHistory:
                 for link in links or ()
                 if link["state"] != "forwarding" and link["peer"] != parent
             ]
-            placed = Placed(
+            placed = TreePlaceSince(
                 time_ms=time_ms,
                 root=root,
                 parent=parent,

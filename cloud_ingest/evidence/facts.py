@@ -169,7 +169,7 @@ class BatchFacts:
 
 
 def gateways_of(facts: BatchFacts) -> frozenset[str]:
-    """Of whom a micro-batch tells."""
+    """Return the gateways of which a micro-batch tells."""
     told: list[Statement | Numbers | Activity | Delays | SensorSpan | GivenUp] = []
     told += (*facts.statements, *facts.numbers, *facts.activity)
     told += (*facts.delays, *facts.sensors, *facts.given_up)

@@ -125,7 +125,7 @@ class AlertBook(msgspec.Struct):
             self._clear(subject, at_us)
 
     def kinds(self) -> dict[str, set[str]]:
-        """The kinds of alerts that are open, by the gateway that they are about."""
+        """Return the kinds of alerts that are open, by the gateway that they are about."""
         found: dict[str, set[str]] = {}
         for what, who, _ in self.open:
             found.setdefault(who, set()).add(what)
@@ -163,7 +163,7 @@ class AlertBook(msgspec.Struct):
         self.open_of = dict(Counter(who for _, who, _ in self.open))
 
     def all(self) -> Iterator[Alert]:
-        """Those that are open, and those that were, by time."""
+        """Return those that are open, and those that were, by time."""
         return iter(sorted((*self.open.values(), *self.closed), key=_order))
 
     def _clear(self, subject: Subject, at_us: int) -> None:

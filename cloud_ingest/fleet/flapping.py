@@ -132,7 +132,7 @@ class DampedAlerts:
         return self._book.is_open(kind, gateway, sensor)
 
     def kinds(self) -> dict[str, set[str]]:
-        """The kinds of what is wrong, damped or not, by gateway."""
+        """Return the kinds of what is wrong, damped or not, by gateway."""
         found = self._book.kinds()
         for (kind, gateway, _), flap in self._flaps.of.items():
             if flap.is_damped and flap.is_wrong:
@@ -182,7 +182,7 @@ class DampedAlerts:
         return flap.is_damped
 
     def _damped(self, subject: Subject) -> list[str]:
-        """The kinds that are damped of the gateway or sensor that a subject is about."""
+        """Return the kinds that are damped of the gateway or sensor that a subject is about."""
         of, about = self._flaps.of, subject[1:]
         return [kind for kind in KINDS if (kind, *about) in of and of[kind, *about].is_damped]
 

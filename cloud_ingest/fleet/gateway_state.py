@@ -69,7 +69,7 @@ class SensorState(msgspec.Struct, array_like=True):
     told_us: int | None = None
 
 
-class TopologyTold(msgspec.Struct, array_like=True, frozen=True):
+class ReportedTopology(msgspec.Struct, array_like=True, frozen=True):
     """The content of a gateway's last row in the table of topology; a change makes a new row."""
 
     epoch: int
@@ -139,7 +139,7 @@ class GatewayState(msgspec.Struct):
     elections_us: list[int] = []
     powered: int = 0
     wear: Wear = msgspec.field(default_factory=Wear)
-    told: TopologyTold | None = None
+    told: ReportedTopology | None = None
     slots: dict[int, int] = {}
     sensors: dict[str, SensorState] = {}
     given_up: int = 0
@@ -161,7 +161,8 @@ class GatewayState(msgspec.Struct):
         self.shifts_us = [*others, shift_us][-MAX_SHIFTS:]
 
     def life(self, epoch: int, at_us: int) -> HeardLife:
-        """The life with this boot epoch; the one that was heard longest ago may go for it."""
+        """Return the life with this boot epoch; the one that was heard longest ago may go for
+        it."""
         life = self.lives.get(epoch)
         if life is None:
             if len(self.lives) >= MAX_LIVES:
@@ -176,7 +177,8 @@ class GatewayState(msgspec.Struct):
         return life
 
     def tops(self) -> dict[int, int]:
-        """The highest number that has come of each life, the one heard last being the last."""
+        """Return the highest number that has come of each life, the one heard last being the
+        last."""
         lives = sorted(self.lives.items(), key=lambda each: (each[1].heard_us, each[0]))
         tops = {epoch: life.numbering.top for epoch, life in lives if life.numbering.top}
         return dict([*self.past.items(), *tops.items()][-MAX_PAST_LIVES:])
@@ -207,7 +209,7 @@ class GatewayState(msgspec.Struct):
                 self.slots = {s: n for s, n in self.slots.items() if s >= oldest}
 
     def rate_per_s(self, now_us: int) -> float:
-        """Messages a second over the last minute of the collector's clock."""
+        """Return messages a second over the last minute of the collector's clock."""
         oldest = (now_us - RATE_US) // _SLOT_US
         told = sum(count for slot, count in self.slots.items() if slot > oldest)
         return told / (RATE_US / 1e6)

@@ -39,7 +39,7 @@ class IngestFailing(KindRule, frozen=True, kw_only=True):
 
 
 class QuarantineGrowing(KindRule, frozen=True, kw_only=True):
-    """Of what came in ``window-s``, ``least`` messages and this ``share`` went to quarantine.
+    """At least ``least`` messages and this ``share`` of a ``window-s`` went to quarantine.
 
     It clears when the share is half of that.
     """

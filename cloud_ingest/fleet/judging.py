@@ -15,7 +15,7 @@ from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import DRAINING, silence_limit_us
 from cloud_ingest.fleet.kinds import AlertKind
 from cloud_ingest.fleet.listening import Listening
-from cloud_ingest.fleet.lives import Heard
+from cloud_ingest.fleet.lives import RecordPosition
 from cloud_ingest.fleet.rules import AlertRules, Thresholds
 from record_formats.status_record import StatusRecord
 
@@ -52,7 +52,7 @@ class Judge:
         self._look_for_silence(gateway, at_us)
 
     def status(
-        self, gateway: GatewayState, said: Statement, record: StatusRecord, heard: Heard
+        self, gateway: GatewayState, said: Statement, record: StatusRecord, heard: RecordPosition
     ) -> None:
         """A gateway's newest record.
 

@@ -39,7 +39,7 @@ class Histogram(msgspec.Struct, array_like=True):
 
 
 def percentile_ms(counts: Mapping[int, int], share: float) -> float:
-    """The delay that this share of messages did not pass, by the middle of its bucket.
+    """Return the delay that this share of messages did not pass, by the middle of its bucket.
 
     Args:
         counts: messages by bucket; at least one.
@@ -56,7 +56,7 @@ def percentile_ms(counts: Mapping[int, int], share: float) -> float:
 
 
 def most_ms(counts: Mapping[int, int]) -> float:
-    """No delay was longer than this: the end of the last bucket."""
+    """Return the end of the last bucket: no delay was longer."""
     return float(2 ** ((max(counts) + 1) / 4))
 
 

@@ -79,7 +79,7 @@ class Listening(msgspec.Struct):
         return total
 
     def ago(self, span_us: int) -> int:
-        """A time since which it has listened for so long, or somewhat longer.
+        """Return a time since which it has listened for so long, or somewhat longer.
 
         Before it has, there is none: then it is before all times.
         """

@@ -26,7 +26,7 @@ _MAX_RETURNS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class RecordPosition:
     """The position of a record among those of its gateway's lives.
 
     Attributes:
@@ -41,7 +41,7 @@ class Heard:
     begins: bool = False
 
 
-def place(gateway: GatewayState, said: Statement, record: StatusRecord) -> Heard:
+def place(gateway: GatewayState, said: Statement, record: StatusRecord) -> RecordPosition:
     """Say what a record is; the gateway's lives are noted, and which one it is in.
 
     Args:
@@ -52,12 +52,12 @@ def place(gateway: GatewayState, said: Statement, record: StatusRecord) -> Heard
     """
     life = gateway.life(said.boot_epoch, said.collected_us)
     if said.sequence <= life.sequence:
-        return Heard(is_newest=False)
+        return RecordPosition(is_newest=False)
     is_live = _is_live(life, said, record)
     life.paced = life.paced + 1 if is_live else 0
     life.sequence, life.status_us, life.up_s = said.sequence, said.collected_us, record.up_s
     if gateway.epoch == said.boot_epoch:
-        return Heard(is_newest=True, is_live=is_live)
+        return RecordPosition(is_newest=True, is_live=is_live)
     if gateway.epoch is not None:
         is_later = (
             said.origin_us is not None
@@ -66,12 +66,12 @@ def place(gateway: GatewayState, said: Statement, record: StatusRecord) -> Heard
         )
         is_taken = life.paced >= _AGAIN if life.was_current else is_live or is_later
         if not is_taken:
-            return Heard(is_newest=False)
+            return RecordPosition(is_newest=False)
         if life.was_current:
             gateway.returns_us = [*gateway.returns_us, said.collected_us][-_MAX_RETURNS:]
         gateway.lives[gateway.epoch].was_current = True
     gateway.epoch = said.boot_epoch
-    return Heard(is_newest=True, is_live=is_live, begins=True)
+    return RecordPosition(is_newest=True, is_live=is_live, begins=True)
 
 
 def _is_live(life: HeardLife, said: Statement, record: StatusRecord) -> bool:

@@ -268,7 +268,7 @@ class AlertRules:
         self.ingest = ingest or IngestThresholds()
 
     def of(self, gateway: str, domain: str | None, sensor: str | None = None) -> Thresholds:
-        """The thresholds for a gateway, or for a sensor of it.
+        """Return the thresholds for a gateway, or for a sensor of it.
 
         Args:
             gateway: its id.

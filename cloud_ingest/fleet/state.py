@@ -60,7 +60,8 @@ class LatencyRow(msgspec.Struct, array_like=True, frozen=True):
 
 
 def latency_row(due: tuple[int, int, latency.LatencyKey, Mapping[int, int]]) -> LatencyRow:
-    """The row of a minute's part that is due: when it was, which part, of what, and its counts."""
+    """Return the row of a minute's part that is due: when it was, which part, of what, and its
+    counts."""
     minute_us, part, key, counts = due
     p50_ms, p95_ms, p99_ms = (latency.percentile_ms(counts, share) for share in (0.5, 0.95, 0.99))
     told = p50_ms, p95_ms, p99_ms, latency.most_ms(counts)
@@ -150,12 +151,12 @@ class FleetState(msgspec.Struct):
         self.outbox.topology = [each for each in self.outbox.topology if each.gateway != gateway]
 
     def encode(self) -> bytes:
-        """The form on a disk."""
+        """Return the form on a disk."""
         return msgspec.msgpack.encode(self)
 
 
 def newest_of_each(gaps: list[GapRow]) -> list[GapRow]:
-    """Those that are left if the gateways that have the most give room, in their order."""
+    """Return those that are left if the gateways that have the most give room, in their order."""
     if len(gaps) <= MAX_GAPS_A_GATEWAY:
         return gaps
     return fair_history.newest_of_each(

@@ -39,7 +39,7 @@ class FleetChanges:
 
 
 def gateways(known: Iterable[GatewayState], healths: Mapping[str, Health], now_us: int) -> pa.Table:
-    """The table ``gateways``.
+    """Return the table ``gateways``.
 
     Args:
         known: all of them.
@@ -77,7 +77,7 @@ def gateways(known: Iterable[GatewayState], healths: Mapping[str, Health], now_u
 
 
 def gaps(known: Iterable[GatewayState], closed: Iterable[GapRow]) -> pa.Table:
-    """The table ``gaps``.
+    """Return the table ``gaps``.
 
     Args:
         known: gateways, with what is missing and told.
@@ -108,7 +108,7 @@ def gaps(known: Iterable[GatewayState], closed: Iterable[GapRow]) -> pa.Table:
 
 
 def alerts(all_of_them: Iterable[Alert]) -> pa.Table:
-    """The table ``alerts``."""
+    """Return the table ``alerts``."""
     rows = list(all_of_them)
     columns: dict[str, list[Any]] = {
         "alert": [row.id for row in rows],
@@ -126,7 +126,7 @@ def alerts(all_of_them: Iterable[Alert]) -> pa.Table:
 
 
 def appended(outbox: RowOutbox) -> dict[str, pa.Table]:
-    """Rows of the tables ``latency`` and ``topology``."""
+    """Return rows of the tables ``latency`` and ``topology``."""
     found = {}
     if outbox.latency:
         found["latency"] = _latency(outbox.latency)

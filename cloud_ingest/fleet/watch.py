@@ -22,7 +22,7 @@ from cloud_ingest.evidence.facts import (
 from cloud_ingest.evidence.signs import IngestSigns
 from cloud_ingest.fleet import lives, state, tables
 from cloud_ingest.fleet.flapping import DampedAlerts
-from cloud_ingest.fleet.gateway_state import GatewayState, TopologyTold, keep_newest, note_top
+from cloud_ingest.fleet.gateway_state import GatewayState, ReportedTopology, keep_newest, note_top
 from cloud_ingest.fleet.health import Health, health
 from cloud_ingest.fleet.ingest_judging import IngestJudge
 from cloud_ingest.fleet.judging import Judge
@@ -244,7 +244,8 @@ class FleetWatch:
         )
 
     def unwritten(self) -> FleetChanges | None:
-        """Rows that an earlier watch was about to append when it ended; None if there are none."""
+        """Return rows that an earlier watch was about to append when it ended; None if there are
+        none."""
         outbox = self._state.outbox
         if not outbox.is_being_written:
             return None
@@ -262,7 +263,7 @@ class FleetWatch:
         self._state.outbox = state.RowOutbox(self._state.outbox.number + 1)
 
     def state(self) -> bytes:
-        """All that another watch needs to go on."""
+        """Return all that another watch needs to go on."""
         return self._state.encode()
 
     # -- gateways --------------------------------------------------------------------------------
@@ -330,7 +331,7 @@ class FleetWatch:
         gateway.status, gateway.status_us = record, said.collected_us
         gateway.origin_us = said.origin_us
         links = tuple((link.peer, link.role, link.state) for link in record.links)
-        told = TopologyTold(said.boot_epoch, record.root, record.parent, links)
+        told = ReportedTopology(said.boot_epoch, record.root, record.parent, links)
         if told != gateway.told:
             gateway.told = told
             self._state.outbox.topology.append(

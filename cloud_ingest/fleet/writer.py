@@ -261,7 +261,7 @@ class FleetWriter:
         self._has_tables = True
 
     def _written(self, name: str) -> int:
-        """The number of the last rows that were appended to a table; 0 if there are none."""
+        """Return the number of the last rows that were appended to a table; 0 if there are none."""
         try:
             table = DeltaTable(self._table_uri(name), storage_options=self._options)
         except TableNotFoundError:

@@ -228,7 +228,7 @@ class FactsTeller:
             self._follower = None
 
     def _good(self, follower: Follower, facts: BatchFacts) -> frozenset[str]:
-        """The gateways of whom the follower can be told, each beside those before it."""
+        """Return the gateways of whom the follower can be told, each beside those before it."""
         good: frozenset[str] = frozenset()
         left = [sorted(gateways_of(facts))]
         for _ in range(MAX_TRIALS):

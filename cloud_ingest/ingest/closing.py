@@ -17,7 +17,8 @@ from cloud_ingest.ledger.number_ledger import LedgerChange, Numbered, NumberLedg
 from tree_handler.intervals import Intervals
 
 MAX_TOLD_GAPS: Final = 64
-"""Of what is closed at once in one life; the largest are told, and all are counted."""
+"""The number of gaps that are told of what is closed at once in one life: the largest; all are
+counted."""
 
 
 class Closing:

@@ -172,7 +172,7 @@ class TelemetryColumns:
         return True
 
     def _told(self, sequence: int, topic: str, payload: bytes) -> _Read:
-        """Of a message in any form.
+        """Read a message in any form.
 
         Raises:
             RecordError: the payload holds no reading.
@@ -188,7 +188,7 @@ class TelemetryColumns:
         return _of_any_form(found, origin, once["origin_time"][-1])
 
     def table(self) -> pa.Table:
-        """The rows as `cloud_ingest.tables.schemas.FILE_COLUMNS`."""
+        """Return the rows as `cloud_ingest.tables.schemas.FILE_COLUMNS`."""
         at = pa.array(self._batch, pa.int32())
         flags = pa.array(self._flags, pa.int8())
         made = {
@@ -239,7 +239,7 @@ telemetry record of good quality."""
 
 
 def _plain_told(payload: bytes, origin: str) -> _Read | None:
-    """Of the commonest telemetry record; None of any other payload."""
+    """Read the commonest telemetry record; None of any other payload."""
     if (plain := record.plain(payload)) is None:
         return None
     name, unit, time_s, number, value = plain
@@ -252,7 +252,7 @@ _NOTHING: Mapping[str, Any] = {}
 def _mapped(
     topic: str, payload: bytes, sender: MessageStamp, mappings: Mappings
 ) -> list[Measurement]:
-    """A telemetry record is read as one on any topic; a rule is for what is none."""
+    """Read a telemetry record as one on any topic, and by a rule what is none."""
     if payload and payload[0] in MAP_HEADS:
         with suppress(RecordError):
             return [of_record(payload)]
@@ -280,7 +280,7 @@ def _of_any_form(read: list[Measurement], origin: str, origin_us: int | None) ->
 
 
 def _typed(value: Value | None) -> tuple[float | None, str | None, bool | None, bytes | None]:
-    """A value in the column of its kind; a boolean is 1 or 0 among the numbers, too.
+    """Return a value in the column of its kind; a boolean is 1 or 0 among the numbers, too.
 
     An integer that no float says is the nearest one there, and its digits are text.
     """
@@ -296,7 +296,8 @@ def _typed(value: Value | None) -> tuple[float | None, str | None, bool | None, 
 
 
 def _as_text(more: Mapping[str, Any]) -> str | None:
-    """Keys of later versions as JSON, bytes in base64; what JSON can't say is shown as it reads."""
+    """Return keys of later versions as JSON, bytes in base64; what JSON can't say is shown as it
+    reads."""
     if not more:
         return None
     try:
@@ -306,14 +307,14 @@ def _as_text(more: Mapping[str, Any]) -> str | None:
 
 
 def _extension(value: object) -> object:
-    """An extension type of msgpack: its code and its bytes."""
+    """Return an extension type of msgpack: its code and its bytes."""
     return (
         [value.code, bytes(value.data)] if isinstance(value, msgspec.msgpack.Ext) else repr(value)
     )
 
 
 def _at_gateway(origin: str, sensor: str) -> str:
-    """A sensor's name as it is at its gateway.
+    """Return a sensor's name as it is at its gateway.
 
     In SenML a gateway names a sensor for the whole world, ``gw-a/host/load1`` (RFC 8428, section
     4.5.1), and in a telemetry record for itself. The row says the gateway, so both are one name.
@@ -348,7 +349,7 @@ def _micros(time_s: float) -> int:
 
 
 def _member(each: Measurement, time_us: int | None) -> dict[str, Any]:
-    """An item of `cloud_ingest.tables.schemas.SEVERAL`."""
+    """Return an item of `cloud_ingest.tables.schemas.SEVERAL`."""
     number, text, truth, data = _typed(each.value)
     return {
         "sensor": each.sensor,

@@ -22,7 +22,7 @@ from cloud_ingest.evidence.facts import Activity, BatchFacts, Delays, Stage, Sta
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.delay_buckets import bucket, fine_bucket
 from cloud_ingest.ingest.halving import BLAMED, BlamedStretch, halved
-from cloud_ingest.ingest.measured_facts import MINUTE_US, Untold, measured
+from cloud_ingest.ingest.measured_facts import MINUTE_US, UnusableRow, measured
 from cloud_ingest.ingest.name_bounds import NameBounds
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolStretch, UnsureStretch
@@ -317,7 +317,7 @@ class _Task:
     def _measure(self, table: pa.Table) -> None:
         result = self._result
         for told in measured(table):
-            if isinstance(told, Untold):
+            if isinstance(told, UnusableRow):
                 result.untold[told.why] += 1
                 continue
             self._measured.append(told.facts)
@@ -336,7 +336,7 @@ class _Task:
 def _counts(
     of: dict[tuple[str, int, Stage], Counter[int]], key: tuple[str, int, Stage]
 ) -> Counter[int]:
-    """The counts of a key, to be added to; to make one takes longer than to look it up."""
+    """Return the counts of a key, to be added to; to make one takes longer than a look-up."""
     found = of.get(key)
     if found is None:
         found = of[key] = Counter()
@@ -354,7 +354,7 @@ def wanted_rows(
 def _wanted_runs(
     header: Header, stretch: SpoolStretch, rows: Sequence[Row]
 ) -> Iterator[tuple[int, Sequence[Row]]]:
-    """Rows that follow each other, and the number of their first."""
+    """Yield rows that follow each other, and the number of their first."""
     if stretch.keep is None:
         yield header.first, rows
         return
@@ -365,7 +365,7 @@ def _wanted_runs(
 def _not_plain(
     columns: TelemetryColumns, header: Header, stretch: SpoolStretch, rows: Sequence[Row]
 ) -> Iterator[tuple[int, Row]]:
-    """Rows that are to be added one by one; the others are added at once."""
+    """Yield rows that are to be added one by one; the others are added at once."""
     for first, some in _wanted_runs(header, stretch, rows):
         for at in columns.add_plain(first, some):
             yield first + at, some[at]

@@ -17,7 +17,7 @@ _FINE_LOWEST = LOWEST * FINE_PER_OCTAVE // PER_OCTAVE
 
 
 def bucket(delay_us: int) -> int:
-    """The bucket of a delay, as `cloud_ingest.evidence.facts.Delays` counts."""
+    """Return the bucket of a delay, as `cloud_ingest.evidence.facts.Delays` counts."""
     return _bucket(delay_us / 1_000, PER_OCTAVE, LOWEST)
 
 

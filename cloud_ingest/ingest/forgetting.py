@@ -192,7 +192,7 @@ def _is(column: str, gateway: str) -> _GoesOut:
 
 
 def _of_quarantine(rows: pa.Table, gateway: str) -> pa.ChunkedArray:
-    """Messages of a gateway, and damaged bytes that it has made, as far as these say so."""
+    """Return messages of a gateway, and damaged bytes that it has made, as far as these say so."""
     pairs: Iterable[tuple[str | None, bytes | None]] = zip(
         rows["origin"].to_pylist(), rows["bytes"].to_pylist(), strict=True
     )

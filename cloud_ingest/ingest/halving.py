@@ -112,7 +112,7 @@ def _halves(
 
 
 def _numbers(one: SpoolStretch) -> tuple[Interval, ...]:
-    """The numbers that are wanted of a single batch."""
+    """Return the numbers that are wanted of a single batch."""
     if one.keep is not None:
         return one.keep
     return tuple((header.first, header.last) for _, _, header in batches(one))
@@ -121,7 +121,7 @@ def _numbers(one: SpoolStretch) -> tuple[Interval, ...]:
 def _split(
     numbers: tuple[Interval, ...], count: int
 ) -> tuple[tuple[Interval, ...], tuple[Interval, ...]]:
-    """The first so many numbers, and the others."""
+    """Return the first so many numbers, and the others."""
     low: list[Interval] = []
     for i, (first, last) in enumerate(numbers):
         there = last - first + 1

@@ -123,7 +123,7 @@ class KeptLedger:
         return [table.identity for table in self._tables]
 
     def _digests(self) -> list[str]:
-        """Of the commits that were followed last."""
+        """Return the digests of the commits that were followed last."""
         return [
             table.digest(version)
             for table, version in zip(self._tables, self._followed, strict=True)
@@ -207,7 +207,7 @@ class KeptLedger:
 
 
 def runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Stream, int, int]]:
-    """The numbers that rows of a table have, as runs of one stream."""
+    """Yield the numbers that rows of a table have, as runs of one stream."""
     for batch in batches:
         sorted_ = pa.Table.from_batches([batch]).sort_by([(key, "ascending") for key in KEYS])
         columns = [sorted_[key].to_pylist() for key in KEYS]

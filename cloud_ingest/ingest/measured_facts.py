@@ -35,13 +35,13 @@ class RowFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Untold:
+class UnusableRow:
     """A row of which nothing can be told, and why."""
 
     why: str
 
 
-def measured(table: pa.Table) -> Iterator[RowFacts | Untold]:
+def measured(table: pa.Table) -> Iterator[RowFacts | UnusableRow]:
     """Yield what rows tell, in as few parts as can be; whatever they hold, it raises nothing."""
     waiting = [table]
     while waiting:
@@ -55,7 +55,7 @@ def measured(table: pa.Table) -> Iterator[RowFacts | Untold]:
             if half:
                 waiting += [part.slice(half), part.slice(0, half)]
                 continue
-            yield Untold(f"{type(error).__name__}: {error}")
+            yield UnusableRow(f"{type(error).__name__}: {error}")
             continue
         yield told
 

@@ -48,7 +48,7 @@ class PartitionColumns:
     def begin(
         self, origin: str, epoch: int, *, logged: bool, origin_us: int | None, collected_us: int
     ) -> TelemetryColumns:
-        """The columns of a batch's partition, ready for its rows.
+        """Return the columns of a batch's partition, ready for its rows.
 
         Args:
             origin: the gateway that made the batch.
@@ -83,7 +83,7 @@ class PartitionColumns:
         return day
 
     def taken(self) -> Iterator[tuple[dict[str, str], pa.Table]]:
-        """Each partition that has rows, and these; none of them is held any more."""
+        """Yield each partition that has rows, and these; none of them is held any more."""
         held, self._columns = self._columns, {}
         for (day, domain), columns in held.items():
             if columns.rows:

@@ -180,7 +180,7 @@ class TriggerPlan:
         }
 
     def _known_from(self, stream: Stream, first: int) -> int:
-        """From which number on, at or behind this one, it is known what the tables have."""
+        """Return the number, at or behind this one, from which it is known what tables have."""
         change = self.change
         floor = self.ledger.floor(stream)
         closed = change.closed.get(stream.origin)

@@ -12,7 +12,7 @@ from cloud_ingest.evidence.facts import UNTIMED_US, Activity, BatchFacts, Statem
 from cloud_ingest.ingest.halving import BLAMED
 from cloud_ingest.ingest.plan import YEAR_9999_US, SpoolSpot, TriggerPlan
 from cloud_ingest.ingest.tasks import reason
-from cloud_ingest.ledger.number_ledger import NumberLedger, ToldPlace
+from cloud_ingest.ledger.number_ledger import NumberLedger, ReportedPlace
 from cloud_ingest.member_place import MEMBER_TOPIC, MemberError, read_place
 from cloud_ingest.spool.receipts import Receipts
 from cloud_ingest.spool.segments import (
@@ -57,7 +57,7 @@ class DamageFound:
         return zlib.crc32(self.data)
 
     def row(self, now_us: int) -> dict[str, object]:
-        """Of the quarantine."""
+        """Return a row of the quarantine."""
         place = self.place
         return {
             "found_time": now_us,
@@ -71,7 +71,7 @@ class DamageFound:
 
 
 @dataclass(slots=True)
-class Scanned:
+class ScanResult:
     """The result of a trigger's scan of the spools.
 
     Attributes:
@@ -116,7 +116,7 @@ BadBatches = Mapping[tuple[str, str, int], str]
 
 def scan(
     ranges: Iterable[SpoolRange], ledger: NumberLedger, bad: BadBatches, seals: Seals | None = None
-) -> Scanned:
+) -> ScanResult:
     """Plan a trigger.
 
     Args:
@@ -129,7 +129,7 @@ def scan(
         OSError: a segment can't be read.
 
     """
-    scanned = Scanned(TriggerPlan(ledger))
+    scanned = ScanResult(TriggerPlan(ledger))
     ends: dict[str, SpoolRange] = {}
     for one in ranges:
         with (
@@ -162,7 +162,7 @@ class _Segment:
     """The part of one segment that is read."""
 
     def __init__(
-        self, scanned: Scanned, one: SpoolRange, data: memoryview, seals: Seals | None
+        self, scanned: ScanResult, one: SpoolRange, data: memoryview, seals: Seals | None
     ) -> None:
         self._scanned = scanned
         self._range = one
@@ -223,10 +223,10 @@ class _Segment:
         )
         time_us = collected_us if origin_us is None else origin_us
         try:
-            told = ToldPlace(time_us, *read_place(payload, origin), None)
+            told = ReportedPlace(time_us, *read_place(payload, origin), None)
         except Exception as error:  # it says nothing of rows
             what = error if isinstance(error, MemberError) else f"{type(error).__name__}: {error}"
-            told = ToldPlace.unknown(time_us, str(what))
+            told = ReportedPlace.unknown(time_us, str(what))
         self._scanned.plan.change.place(origin, told)
 
     def _damaged(self, at: int, end: int, why: str) -> None:

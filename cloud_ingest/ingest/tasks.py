@@ -107,7 +107,8 @@ class TaskResult:
 
 
 def batches(stretch: SpoolStretch) -> Iterator[tuple[int, bytes, Header]]:
-    """Each batch of a stretch: where it stands, its bytes and header; the plan has checked them.
+    """Yield each batch of a stretch: where it stands, its bytes and header; the plan has checked
+    them.
 
     Raises:
         OSError: the segment can't be read.

@@ -24,7 +24,7 @@ SET_ASIDE: Final = ".set-aside"
 
 
 def query_of(spark_id: str) -> str:
-    """The name of a query's transactions in the tables."""
+    """Return the name of a query's transactions in the tables."""
     return f"hedgerow/{spark_id}"
 
 

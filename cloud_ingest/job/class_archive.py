@@ -128,7 +128,7 @@ def _key(java: Java) -> str:
 
 
 def _own_folder(folder: Path) -> Path | None:
-    """A folder with a home in it, if nobody else can write there.
+    """Return a folder with a home in it, if nobody else can write there.
 
     Raises:
         OSError: it can't be made.
@@ -165,7 +165,7 @@ def _alone(path: Path) -> Iterator[bool]:
 
 
 def _lean_home(home: Path) -> Path:
-    """The installed Spark without its archive of PySpark.
+    """Return the installed Spark without its archive of PySpark.
 
     Else each Python that Spark starts, one or more with each query, imports PySpark from the
     archive and compiles it anew, which takes longer than most triggers; now it finds the installed

@@ -31,8 +31,8 @@ from alerts.record import WayOut
 from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.way_out_thread import WayOutThread
-from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
+from cloud_ingest.ingest.quarantine_reread import QuarantineReread
 from cloud_ingest.job import checkpoint, java, proven_again, report, shipped, source
 from cloud_ingest.job.argument_faults import LIMITS, argument_faults
 from cloud_ingest.job.beginnings import DISK_FULL, Beginnings, SparkGoneError, asked_to_end
@@ -315,7 +315,7 @@ def _read_again(options: argparse.Namespace, tables: TableStore) -> None:
         batches = proven_again.read_again(ingest, seals)
         ingest.close()
         _say(f"quarantine: {batches} batches are proven now, and are read")
-    done = QuarantineAgain(tables, settings.mappings, settings.limits).run()
+    done = QuarantineReread(tables, settings.mappings, settings.limits).run()
     unsure = f", {done.unsure} are left that telemetry may have already" if done.unsure else ""
     _say(
         f"quarantine: {done.moved} messages are in telemetry now, {done.left} can't be read{unsure}"
@@ -367,7 +367,8 @@ def _shipped(spark: SparkSession, master: str) -> Iterator[None]:
 
 
 def _checkpoint(options: argparse.Namespace, tables: TableStore) -> Path:
-    """The folder of what Spark remembers: by default each address of tables has one of its own."""
+    """Return the folder of what Spark remembers: by default each address of tables has one of its
+    own."""
     if options.checkpoint is not None:
         return Path(options.checkpoint.resolve())
     name = f"_checkpoint-{options.name}"
@@ -379,12 +380,12 @@ def _checkpoint(options: argparse.Namespace, tables: TableStore) -> Path:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        """One line, where argparse would print its usage as well."""
+        """Print one line, where argparse would print its usage as well."""
         self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message}\n")
 
 
 def _wrong(options: argparse.Namespace) -> str | None:
-    """The first argument that can't be used, and why."""
+    """Return the first argument that can't be used, and why."""
     return next(argument_faults(options), None)
 
 

@@ -70,7 +70,7 @@ class Java:
 
 
 def find(environment: Mapping[str, str]) -> Java:
-    """The first Java that fits, in the order of the module's docstring. Changes nothing.
+    """Return the first Java that fits, in the order of the module's docstring. Changes nothing.
 
     Args:
         environment: where ``HEDGEROW_JAVA``, ``JAVA_HOME`` and ``PATH`` are looked up.
@@ -127,7 +127,7 @@ def cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 def script(executable: Path) -> str:
-    """A shell script that runs ``executable`` with its arguments but `DROPPED_FLAG`."""
+    """Return a shell script that runs ``executable`` with its arguments but `DROPPED_FLAG`."""
     return (
         "#!/bin/sh\n"
         f"# Runs a Java without {DROPPED_FLAG.partition('=')[2]}, which Spark asks for in vain.\n"
@@ -177,7 +177,8 @@ def _ask(executable: Path) -> tuple[Path, int] | None:
 
 
 def _stand_in(executable: Path, environment: Mapping[str, str]) -> Path:
-    """A JAVA_HOME whose ``bin/java`` is `script`; in the user's cache, else in /tmp till exit."""
+    """Return a JAVA_HOME whose ``bin/java`` is `script`; in the user's cache, else in /tmp till
+    exit."""
     name = hashlib.sha256(str(executable).encode()).hexdigest()[:16]
     try:
         return _write_stand_in(cache_folder(environment) / f"java-{name}", executable)

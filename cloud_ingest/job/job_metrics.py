@@ -38,14 +38,14 @@ class JobMetrics:
         """Yield all metrics now."""
         text = "Micro-batches since the start."
         yield CounterMetricFamily("hedgerow_ingest_micro_batches_total", text, self._taken())
-        text = "What was set aside so that the rest went on, by what it is."
+        text = "Things that were set aside so that the rest went on, by kind."
         aside = CounterMetricFamily("hedgerow_ingest_set_aside_total", text, labels=("what",))
         for what, count in sorted(self._aside().items()):
             aside.add_metric((what,), count)
         yield aside
         end = GaugeMetricFamily(
             "hedgerow_ingest_spool_end_bytes",
-            "How far a spool may be read, over all of its segments.",
+            "Bytes of a spool that may be read, over all of its segments.",
             labels=("spool",),
         )
         waiting = GaugeMetricFamily(

@@ -27,7 +27,7 @@ from cloud_ingest.ingest.kept_births import KeptBirths
 from cloud_ingest.ingest.kept_ledger import KeptLedger
 from cloud_ingest.ingest.plan import shared_out
 from cloud_ingest.ingest.range_halves import take_in_parts
-from cloud_ingest.ingest.scan import BadBatches, DamageFound, Scanned, scan
+from cloud_ingest.ingest.scan import BadBatches, DamageFound, ScanResult, scan
 from cloud_ingest.ingest.tasks import TaskOrder, TaskResult
 from cloud_ingest.job.checkpoint import query_of
 from cloud_ingest.job.collector_signs import UntoldBeginnings, collector_signs
@@ -322,7 +322,7 @@ class Ingest:
                 for why, count in counts.items():
                     self.set_aside.note(what, why, count)
 
-    def _decode(self, tasks: TaskRunner, scanned: Scanned, now_us: int) -> list[TaskResult]:
+    def _decode(self, tasks: TaskRunner, scanned: ScanResult, now_us: int) -> list[TaskResult]:
         stretches = scanned.plan.stretches
         if not stretches:
             return []

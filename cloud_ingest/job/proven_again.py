@@ -88,7 +88,7 @@ def _found(ingest: Ingest, seals: Seals) -> _Proven:
 
 
 def _damaged(ingest: Ingest) -> Iterator[dict[str, Any]]:
-    """Rows that are no message."""
+    """Return rows that are no message."""
     columns = ("origin", "collected_time", "bytes", *_GONE.names)
     rows = ingest.quarantine.rows(columns, at_once=SOME_ROWS)
     # With which the driver failed, it would fail again.

@@ -93,7 +93,7 @@ _COLUMNS: tuple[_Column, ...] = (
 
 
 def fleet_of(ledger: NumberLedger) -> list[FleetRow]:
-    """The fleet, by domain, group and id; gateways without a place last."""
+    """Return the fleet, by domain, group and id; gateways without a place last."""
     rows: dict[str, FleetRow] = {}
     everything = ledger.all
     for name, totals_ in everything.totals.items():
@@ -134,7 +134,8 @@ def _moment(time_us: int | None) -> datetime | None:
 
 
 def totals(fleet: Sequence[FleetRow]) -> dict[str, int]:
-    """Sums over the fleet: messages of clients, duplicates, gaps and undecodable payloads."""
+    """Return sums over the fleet: messages of clients, duplicates, gaps and undecodable
+    payloads."""
     return {
         name: sum(getattr(gateway, name) for gateway in fleet)
         for name in ("messages", "duplicates", "gaps", "undecodable")
@@ -142,7 +143,7 @@ def totals(fleet: Sequence[FleetRow]) -> dict[str, int]:
 
 
 def as_text(fleet: Sequence[FleetRow], set_aside: Mapping[str, int] = {}) -> str:
-    """A table with a line a gateway, then the totals; ends without a line feed.
+    """Return a table with a line a gateway, then the totals; ends without a line feed.
 
     Args:
         fleet: a row a gateway.
@@ -183,7 +184,7 @@ def as_json(fleet: Sequence[FleetRow], set_aside: Mapping[str, int] = {}) -> dic
 
 
 def _printable(text: str) -> str:
-    """Without what a peer's name could do to a terminal."""
+    """Return a text without what a peer's name could do to a terminal."""
     return "".join(c if c.isprintable() else "?" for c in text)
 
 

@@ -22,7 +22,8 @@ LOCK: Final = "in-use"
 
 @contextmanager
 def scratch(kind: str) -> Iterator[Path]:
-    """A folder ``hedgerow-KIND-...`` for as long as it takes; those that nobody uses are deleted.
+    """Yield a folder ``hedgerow-KIND-...`` for as long as it takes; those that nobody uses are
+    deleted.
 
     Args:
         kind: a word for the name.

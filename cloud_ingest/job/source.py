@@ -50,15 +50,15 @@ class SpoolSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
+        """Return the format's name."""
         return FORMAT
 
     def schema(self) -> str:
-        """The columns of `cloud_ingest.spool.segments.SpoolRange`."""
+        """Return the columns of `cloud_ingest.spool.segments.SpoolRange`."""
         return SCHEMA
 
     def streamReader(self, schema: StructType) -> SpoolStream:  # noqa: N802  # Spark's own name
-        """A reader of the folders in option ``spools``."""
+        """Return a reader of the folders in option ``spools``."""
         return SpoolStream(json.loads(self.options["spools"]), int(self.options["max_bytes"]))
 
 
@@ -85,7 +85,7 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """The beginning of each spool."""
+        """Return the beginning of each spool."""
         return {spool: _BEGINNING.plain() for spool in self._spools}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
@@ -110,7 +110,7 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {spool: one.place_after(shares[spool]).plain() for spool, one in unread.items()}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """The ranges between two offsets; none if they are alike.
+        """Return the ranges between two offsets; none if they are alike.
 
         Raises:
             SpoolError: a segment is missing or too short.
@@ -124,7 +124,7 @@ class SpoolStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SpoolPartition(rows)] if rows else []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[str, str, int, int]]:
-        """The ranges of a partition."""
+        """Yield the ranges of a partition."""
         # Spark plans one empty partition of its own where `partitions` returns none.
         if isinstance(partition, SpoolPartition):
             yield from partition.rows
@@ -158,7 +158,7 @@ class _Unread:
         return self.until - self.begin.position
 
     def place_after(self, share: int) -> SpoolPlace:
-        """The place where some bytes end; at least one segment is read."""
+        """Return the place where some bytes end; at least one segment is read."""
         if not self.length:
             return self.begin
         end = self.until
@@ -192,7 +192,8 @@ def _begin(place: SpoolPlace, readable: Sequence[SpoolSegment], name: str) -> Sp
 
 
 def _cut(readable: Sequence[SpoolSegment], start: int, there: int, left: int) -> int:
-    """The last end of a segment within ``left`` bytes from ``start``, or else the next one."""
+    """Return the last end of a segment within ``left`` bytes from ``start``, or else the next
+    one."""
     ends = [s.start + s.length for s in readable if start < s.start + s.length <= there]
     within = [end for end in ends if end - start <= left]
     return max(within) if within else min(ends, default=there)

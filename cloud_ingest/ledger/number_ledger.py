@@ -57,14 +57,14 @@ class Stream(NamedTuple):
 
     @classmethod
     def of_life(cls, origin: str, epoch: int) -> tuple[Stream, ...]:
-        """All that an origin numbers in one life."""
+        """Return all that an origin numbers in one life."""
         return tuple(cls(origin, epoch, *kind) for kind in _KINDS)
 
 
 _KINDS = ((False, True), (False, False), (True, True), (True, False))
 
 
-class ToldPlace(NamedTuple):
+class ReportedPlace(NamedTuple):
     """The place of a gateway in the hierarchy, as it says.
 
     Attributes:
@@ -81,12 +81,12 @@ class ToldPlace(NamedTuple):
     error: str | None
 
     @classmethod
-    def unknown(cls, time_us: int, error: str) -> ToldPlace:
-        """Of a record that can't be read."""
+    def unknown(cls, time_us: int, error: str) -> ReportedPlace:
+        """Return the place of a record that can't be read."""
         return cls(time_us, UNKNOWN_PLACE, UNKNOWN_PLACE, error)
 
     @classmethod
-    def kept(cls, row: Sequence[Any]) -> ToldPlace:
+    def kept(cls, row: Sequence[Any]) -> ReportedPlace:
         """Read what a ledger has, which an earlier version may have made of any record."""
         told = cls(*row)
         if is_column(told.domain) and is_column(told.group):
@@ -119,7 +119,7 @@ class LedgerChange:
     kept_local: Numbered = field(default_factory=dict)
     held: Numbered = field(default_factory=dict)
     totals: dict[str, GatewayTotals] = field(default_factory=dict)
-    places: dict[str, ToldPlace] = field(default_factory=dict)
+    places: dict[str, ReportedPlace] = field(default_factory=dict)
     damage: dict[str, dict[int, int]] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     floors: dict[Stream, int] = field(default_factory=dict)
@@ -127,13 +127,13 @@ class LedgerChange:
     forgotten: dict[str, None] = field(default_factory=dict)
 
     def of(self, gateway: str) -> GatewayTotals:
-        """The counts of a gateway, to be added to."""
+        """Return the counts of a gateway, to be added to."""
         found = self.totals.get(gateway)
         if found is None:
             found = self.totals[gateway] = GatewayTotals()
         return found
 
-    def place(self, gateway: str, told: ToldPlace) -> None:
+    def place(self, gateway: str, told: ReportedPlace) -> None:
         """Note where a gateway stands, unless it said something else later."""
         had = self.places.get(gateway)
         if had is None or had.time_us <= told.time_us:
@@ -194,19 +194,19 @@ class NumberLedger:
         self._add_counts(change)
 
     def floor(self, stream: Stream) -> int | None:
-        """Up to which number it is not known what the tables have; None: of the whole stream."""
+        """Return up to which number it is not known what tables have; None: the whole stream."""
         closed = self.all.closed.get(stream.origin)
         if closed is not None and stream.epoch in closed:
             return None
         return self.all.floors.get(stream, 0)
 
     def fresh(self, stream: Stream, first: int, last: int) -> list[tuple[int, int]]:
-        """The numbers of ``first..last`` that are not seen yet; they may be held."""
+        """Return the numbers of ``first..last`` that are not seen yet; they may be held."""
         seen = self.all.seen.get(stream)
         return [(first, last)] if seen is None else seen.missing(first, last)
 
     def pack(self) -> bytes:
-        """All of it, for a snapshot."""
+        """Return all of it, for a snapshot."""
         return zlib.compress(msgpack.packb([VERSION, *_plain(self.all)]), 1)
 
     @classmethod
@@ -352,7 +352,7 @@ def _of_plain(plain: list[Any]) -> LedgerChange:
         _of_flat(kept_local),
         _of_flat(held),
         {gateway: GatewayTotals(*values) for gateway, values in totals.items()},
-        {gateway: ToldPlace.kept(told) for gateway, told in places.items()},
+        {gateway: ReportedPlace.kept(told) for gateway, told in places.items()},
         {spool: dict(pairs) for spool, pairs in damage.items()},
         done,
         {Stream(*stream): floor for *stream, floor in floors},

@@ -83,7 +83,7 @@ class Births:
         self._sizes.pop(origin, None)
 
     def pack(self) -> bytes:
-        """All of it, for a file."""
+        """Return all of it, for a file."""
         packed: bytes = msgpack.packb(self._of)
         return packed
 

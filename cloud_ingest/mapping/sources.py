@@ -35,7 +35,7 @@ class Template:
                 raise ValueError(f"{{{name}}} is not known: {known}")
 
     def fill(self, parts: Mapping[str, str]) -> str:
-        """The text with what the names stand for."""
+        """Return the text with what the names stand for."""
         pieces = self._pieces
         if len(pieces) == 1:
             return pieces[0]
@@ -84,7 +84,7 @@ class TextSource:
         self._template = None if is_path else Template(text, names)
 
     def text(self, where: str, document: Any, parts: Mapping[str, str], limit: int) -> str | None:
-        """The text; None if a path leads nowhere. Numbers and truth values read as in JSON.
+        """Return the text; None if a path leads nowhere. Numbers and truth values read as in JSON.
 
         Raises:
             RecordError: an array or object, or longer than ``limit`` characters.

@@ -160,7 +160,7 @@ def _name(where: str, metric: Any, born: Alias | None) -> str:
 
 
 def _measured(where: str, metric: Any, sent_ms: int | None, datatype: int) -> Measurement | None:
-    """The value and its time; None if it is of a kind that has no column."""
+    """Return the value and its time; None if it is of a kind that has no column."""
     time_ms = metric.timestamp if metric.HasField("timestamp") else sent_ms
     time_s = None if time_ms is None else time_ms / 1_000
     kind = metric.WhichOneof("value")
@@ -183,7 +183,7 @@ def _measured(where: str, metric: Any, sent_ms: int | None, datatype: int) -> Me
 
 
 def _integer(raw: int, datatype: int, field_bits: int) -> tuple[float, bool]:
-    """The number, and whether its sign is sure; some write as many bits as the type has."""
+    """Return the number, and whether its sign is sure; some write as many bits as the type has."""
     bits = _SIGNED_BITS.get(datatype)
     if bits is None:
         return closest(raw), datatype != 0 or not raw >> (field_bits - 1)

@@ -16,7 +16,7 @@ class TemplateTags:
         self._templates = {name: Template(text, names) for name, text in tags.items()}
 
     def fill(self, parts: Mapping[str, str]) -> dict[str, str]:
-        """The tags of a message.
+        """Return the tags of a message.
 
         Raises:
             RecordError: one is too long; the message names it.
@@ -35,7 +35,7 @@ class JsonTags:
         self._sources = {name: TextSource(text, names) for name, text in tags.items()}
 
     def fill(self, document: Any, parts: Mapping[str, str]) -> dict[str, str]:
-        """The tags of a message; those whose field is missing are left out.
+        """Return the tags of a message; those whose field is missing are left out.
 
         Raises:
             RecordError: one is no text or too long; the message names it.

@@ -95,7 +95,7 @@ def _cell(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it: times in ISO 8601, bytes in hexadecimal."""
+    """Return a value as JSON has it: times in ISO 8601, bytes in hexadecimal."""
     if isinstance(value, datetime.datetime | datetime.date | datetime.time):
         return value.isoformat()
     if isinstance(value, bytes):

@@ -33,7 +33,7 @@ def frame(
     as_: Library = "arrow",
     storage_options: Mapping[str, str] | None = None,
 ) -> Any:
-    """All readings of a sensor, in the order of their time.
+    """Return all readings of a sensor, in the order of their time.
 
     A message with several measurements gives a row for each that is the sensor's. A payload that
     names no sensor goes by its topic.
@@ -127,7 +127,7 @@ def _is_one_of(column: str, names: Sequence[str]) -> pc.Expression:
 
 
 def _named(rows: pa.Table) -> pa.Table:
-    """Rows of one measurement each, with the names that are shown."""
+    """Return rows of one measurement each, with the names that are shown."""
     columns = {name: rows[name] for name in rows.column_names}
     columns["time"] = pc.coalesce(rows["device_time"], rows["origin_time"]).cast(TIME)
     columns["gateway"] = rows["origin"]

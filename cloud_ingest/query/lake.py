@@ -67,7 +67,7 @@ class Lake:
         return f"{self.place}/{name}"
 
     def open(self, name: str) -> DeltaTable | None:
-        """A table as it stands now; None if nothing was written to it yet.
+        """Return a table as it stands now; None if nothing was written to it yet.
 
         Raises:
             LakeError: it is there and can't be read, or the store does not answer.
@@ -86,7 +86,7 @@ class Lake:
         )
 
     def dataset(self, name: str) -> ds.Dataset | None:
-        """A table as a dataset of pyarrow's, in its present version; None as `open`.
+        """Return a table as a dataset of pyarrow's, in its present version; None as `open`.
 
         Raises:
             LakeError: see `open`.
@@ -114,7 +114,7 @@ class Lake:
 
 
 def required(lake: Lake, name: str) -> Any:
-    """A table's dataset.
+    """Return a table's dataset.
 
     Raises:
         LakeError: it is not there, or can't be read.

@@ -16,7 +16,7 @@ class QueryError(Exception):
 
 
 def connect(lake: Lake) -> duckdb.DuckDBPyConnection:
-    """A connection with a view of each table, by its name.
+    """Return a connection with a view of each table, by its name.
 
     Statements can't write to the tables, nor reach files, networks and extensions. All views are
     of the versions that stand now.
@@ -61,7 +61,7 @@ def ask(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.DuckDBP
 
 
 def told(connection: duckdb.DuckDBPyConnection, error: duckdb.Error) -> str:
-    """One line: what is wrong, near what, and what would be right.
+    """Return one line: what is wrong, near what, and what would be right.
 
     Args:
         connection: of `connect`.

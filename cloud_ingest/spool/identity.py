@@ -16,7 +16,7 @@ _NAME = re.compile(r"([0-9a-f]{32})\n?")
 
 
 def read(spool: Path) -> str:
-    """The name of a spool, hexadecimal; empty where it has none that can be read."""
+    """Return the name of a spool, hexadecimal; empty where it has none that can be read."""
     try:
         with (spool / FILE_NAME).open("rb") as file:
             found = _NAME.fullmatch(file.read(2 * NAME_BYTES + 2).decode("ascii", "replace"))

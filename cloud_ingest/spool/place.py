@@ -59,7 +59,7 @@ class SpoolPlace:
 
     @classmethod
     def at(cls, readable: Sequence[SpoolSegment], position: int, spool: str) -> SpoolPlace:
-        """The place at a position of a spool.
+        """Return the place at a position of a spool.
 
         Args:
             readable: the spool's segments.
@@ -96,7 +96,7 @@ class SpoolPlace:
 
 
 def _digest(readable: Sequence[SpoolSegment], position: int) -> str:
-    """Of the bytes before a position; empty if they are not there any more."""
+    """Return the digest of the bytes before a position; empty if they are gone."""
     for segment in reversed(readable):
         if segment.start < position:
             break

@@ -16,7 +16,7 @@ STATUS_NAME = "status.json"
 
 
 def progress_us(spools: Iterable[Path], query: str) -> int | None:
-    """Until when a collector heard the tree and the tables have all that it heard.
+    """Return the time until which a collector heard the tree and the tables have all that it heard.
 
     Args:
         spools: folders that collectors fill.

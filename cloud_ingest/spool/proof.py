@@ -107,7 +107,7 @@ def _only_receives(certificate: x509.Certificate) -> bool:
 
 
 def read_certificates(file: Path) -> bytes:
-    """The certificates in a file, as tasks get them.
+    """Return the certificates in a file, as tasks get them.
 
     Raises:
         CertificatesError: it is none that a collector keeps.

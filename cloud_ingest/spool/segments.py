@@ -42,7 +42,8 @@ class SpoolError(ValueError):
 
     @classmethod
     def quoted_in(cls, text: str) -> SpoolError | None:
-        """The error that a longer text quotes: Spark hands on its workers' errors as text."""
+        """Return the error that a longer text quotes: Spark hands on its workers' errors as
+        text."""
         found = _QUOTED.search(text)
         return cls(found[1], int(found[2]), found[3]) if found else None
 

@@ -95,7 +95,7 @@ def settle(
 
 
 def read_tables(tables: TableStore) -> Iterable[tuple[OriginStamp, MessageKey]]:
-    """The logged messages of the tables that readers see now."""
+    """Return the logged messages of the tables that readers see now."""
     columns = ["origin", "boot_epoch", "sequence", "topic", "device_number", "logged"]
     for row in messages(tables, columns):
         if row["logged"]:
@@ -104,7 +104,8 @@ def read_tables(tables: TableStore) -> Iterable[tuple[OriginStamp, MessageKey]]:
 
 
 def read_log(folder: Path) -> Iterable[tuple[OriginStamp, MessageKey | None]]:
-    """The clients' messages in a gateway's log that are not to stay there, up to a torn tail."""
+    """Return the clients' messages in a gateway's log that are not to stay there, up to a torn
+    tail."""
     for segment in sorted(folder.glob("*.log")):
         data = segment.read_bytes()
         for at, header in batch.frames(data):

@@ -18,7 +18,7 @@ _SCHEME: Final = re.compile(r"([a-z][a-z0-9+.-]*)://")
 
 
 def dataset(table: DeltaTable) -> ds.Dataset:
-    """A table's rows, in the version that is open.
+    """Return a table's rows, in the version that is open.
 
     Files of this machine are read by Arrow itself. The library's own file system is an object of
     Python, whose files Arrow's threads let go of after the last row: a program that ends then is

@@ -46,7 +46,8 @@ class TableError(OSError):
 
     @classmethod
     def quoted_in(cls, text: str) -> TableError | None:
-        """The error that a longer text quotes: Spark hands on what its callers raise as text."""
+        """Return the error that a longer text quotes: Spark hands on what its callers raise as
+        text."""
         found = _QUOTED.search(text)
         return cls(found[1]) if found else None
 
@@ -141,13 +142,13 @@ class IngestTable:
         return str(self._table.metadata().id)
 
     def dataset(self) -> Any:
-        """Its rows, as a data set of pyarrow."""
+        """Return its rows, as a data set of pyarrow."""
         return dataset(self._table)
 
     def rows(
         self, columns: Sequence[str] | None = None, *, at_once: int
     ) -> Iterator[dict[str, Any]]:
-        """Each row, with little memory where rows are large.
+        """Yield each row, with little memory where rows are large.
 
         Args:
             columns: names of those that are read; None: all.
@@ -160,7 +161,7 @@ class IngestTable:
             yield from batch.to_pylist()
 
     def last_batch(self, query: str) -> int:
-        """The last micro-batch that a query has committed here, -1 if none."""
+        """Return the last micro-batch that a query has committed here, -1 if none."""
         found = self._table.transaction_version(query)
         return -1 if found is None else int(found)
 
@@ -231,7 +232,8 @@ class IngestTable:
         )
 
     def beside(self) -> str:
-        """The mark of the other table that our newest commit has; empty if none is in the log."""
+        """Return the mark of the other table that our newest commit has; empty if none is in the
+        log."""
         log = self.store.at("_delta_log")
         for version in range(self.version, -1, -1):
             commit = log.read(f"{version:020d}.json")

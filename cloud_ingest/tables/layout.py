@@ -44,7 +44,8 @@ class TableFile:
 
 
 def folder_of(partition: Mapping[str, str | None]) -> str:
-    """The folder of a partition's files, as ``day=2026-11-23/domain=%3F``; empty for none."""
+    """Return the folder of a partition's files, as ``day=2026-11-23/domain=%3F``; empty for
+    none."""
     return "/".join(
         f"{name}={NO_VALUE if value is None else quote(value, safe='')}"
         for name, value in partition.items()
@@ -52,7 +53,7 @@ def folder_of(partition: Mapping[str, str | None]) -> str:
 
 
 def files_of(table: DeltaTable) -> list[TableFile]:
-    """The files of a table, in the version that is open."""
+    """Return the files of a table, in the version that is open."""
     columns = table.metadata().partition_columns
     found = []
     for action in pa.table(table.get_add_actions(flatten=False)).to_pylist():

@@ -55,7 +55,7 @@ def delete_leftovers(tables: TableStore, hours: int = SAFE_HOURS) -> int:
 
 
 def tables_in(tables: TableStore) -> Iterator[TableStore]:
-    """The tables of a folder, whoever has made them.
+    """Yield the tables of a folder, whoever has made them.
 
     Raises:
         TableError: the store does not answer.

@@ -249,7 +249,8 @@ def _has_views(kind: Any) -> bool:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """A schema without ``string_view`` and ``binary_view``, and without a reader's metadata."""
+    """Return a schema without ``string_view`` and ``binary_view``, and without a reader's
+    metadata."""
     return pa.schema([pa.field(each.name, _plain_type(each.type)) for each in schema])
 
 

@@ -11,7 +11,7 @@ from cloud_ingest.tables.store import TableStore
 
 
 def messages(tables: TableStore, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Each message that the job has committed, in telemetry or in quarantine.
+    """Yield each message that the job has committed, in telemetry or in quarantine.
 
     Args:
         tables: the folder of all tables.

@@ -103,7 +103,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def day_of(origin_us: int | None, collected_us: int) -> str:
-    """The day of a message, as ``2026-11-23``: of its origin's clock, unless that is absurd.
+    """Return the day of a message, as ``2026-11-23``: of its origin's clock, unless that is absurd.
 
     Args:
         origin_us: when its origin accepted it, microseconds since 1970.
@@ -116,5 +116,5 @@ def day_of(origin_us: int | None, collected_us: int) -> str:
 
 
 def micros_of(time: datetime) -> int:
-    """A value of `TIME`, in microseconds since 1970."""
+    """Return a value of `TIME`, in microseconds since 1970."""
     return (time - _EPOCH) // timedelta(microseconds=1)

@@ -38,7 +38,7 @@ class TableStore:
         return None if _URI.match(self.uri) else Path(self.uri)
 
     def at(self, name: str) -> TableStore:
-        """A folder within."""
+        """Return a folder within."""
         return TableStore(f"{self.uri.rstrip('/')}/{name}", self.options)
 
     def filesystem(self) -> pyarrow.fs.FileSystem:
@@ -65,7 +65,7 @@ class TableStore:
         return DeltaTable(self.uri, storage_options=dict(self.options) or None)
 
     def read(self, name: str) -> bytes | None:
-        """A small file; None if there is none."""
+        """Return a small file; None if there is none."""
         with contextlib.suppress(FileNotFoundError):
             with self.filesystem().open_input_stream(name) as file:
                 data: bytes = file.read()

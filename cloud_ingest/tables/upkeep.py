@@ -123,7 +123,7 @@ def name_places(tables: TableStore) -> None:
 
 
 def _named_places(store: TableStore) -> Callable[[_Partition], _Partition]:
-    """Rows whose domain is no name get the domain of unknown places; see above."""
+    """Return rows whose domain is no name get the domain of unknown places; see above."""
     told: set[str] = set()
 
     def moved(partition: _Partition) -> _Partition:
@@ -143,7 +143,7 @@ def _named_places(store: TableStore) -> Callable[[_Partition], _Partition]:
 
 
 def every(count: int, act: Callable[[], object]) -> Callable[[], None]:
-    """A call that acts every so many calls."""
+    """Return a call that acts every so many calls."""
     calls = 0
 
     def call() -> None:

@@ -107,7 +107,8 @@ class Kind:
         return ARCHITECTURES[self.machine]
 
     def version(self, of_project: str) -> str:
-        """The package's version: a later Debian's is the higher one, so an upgrade takes it."""
+        """Return the package's version: a later Debian's is the higher one, so an upgrade takes
+        it."""
         return f"{of_project}+deb{DEBIANS[self.abi]}"
 
 
@@ -207,7 +208,7 @@ def fill(root: Path, kind: Kind, version: str) -> None:
 
 
 def service() -> str:
-    """The unit: what `hedgerow init` writes, with options of the operator's own.
+    """Return the unit: what `hedgerow init` writes, with options of the operator's own.
 
     It starts nothing as long as the machine is no gateway.
     """

@@ -38,7 +38,7 @@ _NOTHING: Final[Mapping[AlertSubject, float | None]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertLimits:
-    """From where on something is wrong.
+    """Thresholds from which something is wrong.
 
     Attributes:
         free_share: of the disk, at least.

@@ -81,9 +81,9 @@ RULES: Final[Mapping[str, RuleTerms]] = {
     THROTTLED: _warning(60, 600, f"give it air, and a better supply: {_ALERT}"),
     DISK_WORN: _warning(0, 0, f"make a backup, and take a new card: {_ALERT}"),
     DISK_WEARING: _warning(0, 60, f"find what writes so much on that machine: {_DISK}"),
-    ROOT_FLAPPING: _warning(0, 600, f"what takes its links, or its power? {_LINK}"),
+    ROOT_FLAPPING: _warning(0, 600, f"find what takes its links, or its power: {_LINK}"),
     SENSOR_SILENT: _warning(0, 0, f"hedgerow sensors, and the log, say why: {_ALERT}"),
-    SENSOR_STUCK: _warning(0, 0, f"is it where it should be, and connected? {_ALERT}"),
+    SENSOR_STUCK: _warning(0, 0, f"look if it is where it should be, and connected: {_ALERT}"),
     SENSOR_RANGE: _warning(0, 30, f"see to what it measures: {_ALERT}"),
     RELEASE_RETURNED: _warning(0, 0, f"mend it before the next upgrade: {_ALERT}"),
 }

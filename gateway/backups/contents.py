@@ -30,7 +30,7 @@ MAX_CONFIG_BYTES: Final = 4 << 20
 FREE_BYTES: Final = 64 << 20
 """So much of a disk is left to others where an archive is unpacked."""
 _MAX_HEADER_BYTES: Final = 64 << 10
-"""Of what stands before a file, such as a long name: tarfile has all of it in memory."""
+"""Bound on what stands before a file, such as a long name: tarfile has all of it in memory."""
 _CHUNK: Final = 1 << 20
 _ROOT: Final = PurePosixPath("/")
 _BY_HOST: Final = b"Whxqht+dQJax1aZeCGLx"
@@ -175,7 +175,7 @@ def _named(archive: Path) -> Iterator[None]:
 
 
 def _members(tar: tarfile.TarFile, found: Contents) -> Iterator[ArchivedFile]:
-    """Each file and folder, with what is known so far of the archive noted in ``found``."""
+    """Yield each file and folder, with what is known so far of the archive noted in ``found``."""
     for info in tar:
         name = PurePosixPath("/", info.name)
         if not (info.isfile() or info.isdir()) or info.issparse():

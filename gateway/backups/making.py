@@ -247,7 +247,7 @@ def _opened(
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """The folder and all in it that a backup has, each folder before what it holds."""
+    """Yield the folder and all in it that a backup has, each folder before what it holds."""
     yield folder
     for top, names, files in os.walk(folder, onerror=_raise):
         for name in sorted(names):
@@ -277,7 +277,8 @@ def _info(path: Path, found: os.stat_result) -> tarfile.TarInfo:
 
 
 def _changed_in_place(state: Path) -> Iterator[Path]:
-    """Those that are there before the gateway is held; it may remove any of them meanwhile."""
+    """Yield those that are there before the gateway is held; it may remove any of them
+    meanwhile."""
     for path in (Path(top, name) for top, _, names in os.walk(state) for name in names):
         with contextlib.suppress(FileNotFoundError):
             if path.is_file():

@@ -106,7 +106,7 @@ def _remove_beside(*folders: Path) -> None:
 
 
 def _kept(archive: Path, gateway: str, config: Path, state: Path) -> set[str]:
-    """The names of keys that stay those of the Pi, of an archive that is this gateway's."""
+    """Return the names of keys that stay those of the Pi, of an archive that is this gateway's."""
     free_bytes = shutil.disk_usage(state.parent).free
     found = contents.survey(archive, max(0, free_bytes - FREE_BYTES))
     if found.gateway != gateway:

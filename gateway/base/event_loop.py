@@ -151,5 +151,5 @@ def _bound(host: str, port: int, hops: int | None) -> socket.socket:
 
 
 def running() -> str:
-    """The name of the loop that runs here: ``asyncio`` or ``uvloop``."""
+    """Return the name of the loop that runs here: ``asyncio`` or ``uvloop``."""
     return type(asyncio.get_running_loop()).__module__.partition(".")[0]

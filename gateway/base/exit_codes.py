@@ -41,5 +41,5 @@ MEANINGS: Final[Mapping[int, str]] = {
 
 
 def told() -> str:
-    """All of them in one line."""
+    """Return all of them in one line."""
     return "; ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items())

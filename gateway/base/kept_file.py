@@ -208,7 +208,7 @@ class KeptFile:
                     raise DamagedFileError(self.path, error.strerror or str(error)) from error
 
     def _read(self) -> tuple[bytes, bool]:
-        """Its content, and whether that is what was written, as far as it can be known."""
+        """Return its content, and whether that is what was written, as far as it can be known."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with naming(self.path), os.fdopen(descriptor, "rb") as file:
             data = file.read(MAX_BYTES + 1)

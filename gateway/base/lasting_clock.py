@@ -50,7 +50,7 @@ class Clocks(Protocol):
         """Since 1970, on a clock that may be wrong."""
 
     def wall_ahead_s(self) -> float:
-        """The wall clock less one that nobody sets, in seconds; asked for each batch."""
+        """Return the wall clock less one that nobody sets, in seconds; asked for each batch."""
 
     def is_synchronised(self) -> bool:
         """Return whether the wall clock is known to be right."""
@@ -64,15 +64,15 @@ class KernelClocks:
         self._adjtimex = ctypes.CDLL(None).adjtimex
 
     def boot_us(self) -> int:
-        """Microseconds since boot, those of a suspended machine included."""
+        """Return microseconds since boot, those of a suspended machine included."""
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
     def wall_us(self) -> int:
-        """Microseconds since 1970, by the wall clock."""
+        """Return microseconds since 1970, by the wall clock."""
         return time.time_ns() // 1000
 
     def wall_ahead_s(self) -> float:
-        """The wall clock less the monotonic one, in seconds."""
+        """Return the wall clock less the monotonic one, in seconds."""
         return time.time() - time.monotonic()
 
     def is_synchronised(self) -> bool:
@@ -126,7 +126,7 @@ class LastingClock:
         return not self._is_new
 
     def now_us(self) -> int:
-        """The time on this clock."""
+        """Return the time on this clock."""
         return self._clocks.boot_us() + self._ahead_us
 
     def go_on_from(self, mark: Mark) -> None:

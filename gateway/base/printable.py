@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 SAID_CHARACTERS_MAX: Final = 300
-"""Of what an error says, so much is told."""
+"""The longest text of an error that is told, in characters."""
 
 
 def printable(text: str) -> str:
-    """The text with its line breaks, control characters and the like as Python escapes them."""
+    """Return the text with its line breaks, control characters and the like as Python escapes
+    them."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

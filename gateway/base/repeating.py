@@ -8,7 +8,7 @@ from gateway.base.event_log.failures import Failures
 from gateway.base.timers import Alarm, Timers
 
 
-class Repeating:
+class PeriodicTimer:
     """A timer that a failure does not end.
 
     Args:

@@ -19,7 +19,8 @@ _DIRECTORY = "CREDENTIALS_DIRECTORY"
 
 
 def held(name: str, environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The file of a credential that systemd hands to this service; None if it hands over none.
+    """Return the file of a credential that systemd hands to this service; None if it hands over
+    none.
 
     Args:
         name: the credential's.
@@ -38,7 +39,7 @@ class CredentialError(ValueError):
 def password(
     file: Path | None, credential: str, environment: Mapping[str, str] = os.environ
 ) -> bytes | None:
-    """A password: the first line of a file.
+    """Return a password: the first line of a file.
 
     Args:
         file: which; None for the credential, if there is one.

@@ -17,7 +17,7 @@ class Timers(Protocol):
     """An event loop."""
 
     def time(self) -> float:
-        """Its clock, in seconds."""
+        """Return its clock, in seconds."""
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Alarm:
         """Call back in so many seconds."""

@@ -60,7 +60,7 @@ class WriteTurns:
         self._of: dict[Hashable, _Writes] = {}
 
     def __len__(self) -> int:
-        """To how many resources somebody writes, or waits to."""
+        """Return the number of resources to which somebody writes, or waits to."""
         return len(self._of)
 
     def enter(self, turn: WriteTurn) -> None:

@@ -30,7 +30,7 @@ _WHY = "by the operator"
 
 
 @dataclass(frozen=True, slots=True)
-class Kicked:
+class KickResult:
     """The result of disconnecting a client.
 
     Attributes:
@@ -58,7 +58,7 @@ class ClientRoll:
         self._ranked_at_s = 0.0
 
     async def page(self, after: str = "") -> Mapping[str, Any]:
-        """The next of them in the order of their identifiers, ready for JSON.
+        """Return the next of them in the order of their identifiers, ready for JSON.
 
         Others have turns meanwhile. Whose session is there all the time is told once; whose comes
         or ends meanwhile is told or not.
@@ -89,7 +89,8 @@ class ClientRoll:
         return found
 
     async def busiest(self, count: int) -> Mapping[str, Any]:
-        """Those that are connected and send and get the most, the busiest first, ready for JSON.
+        """Return those that are connected and send and get the most, the busiest first, ready for
+        JSON.
 
         What has passed since somebody asked last decides, then what has since they connected. Two
         who ask by turns shorten each other's time, and both are still told of the busiest. It is
@@ -131,11 +132,11 @@ class ClientRoll:
         return {"count": len(self._core.sessions), "connected": connected, "clients": told}
 
     def one(self, client_id: str) -> Mapping[str, Any] | None:
-        """All that is known of one, ready for JSON; None if there is no such session."""
+        """Return all that is known of one, ready for JSON; None if there is no such session."""
         session = self._core.sessions.get(client_id)
         return None if session is None else self._line(session) | _detail(session)
 
-    def kick(self, client_id: str, *, forget: bool = False) -> Kicked | None:
+    def kick(self, client_id: str, *, forget: bool = False) -> KickResult | None:
         """Close a client's connection, in 5.0 after DISCONNECT 0x98 (section 3.14.2.1).
 
         Its will is published as if it had been lost, and it may come back.
@@ -159,7 +160,7 @@ class ClientRoll:
         )
         if forget and not was_connected:
             self._core.sessions.end(session)
-        return Kicked(was_connected, forget)
+        return KickResult(was_connected, forget)
 
     def _line(self, session: Session) -> dict[str, Any]:
         client, channel = session.client, session.channel

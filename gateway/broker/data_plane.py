@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.base.repeating import Repeating
+from gateway.base.repeating import PeriodicTimer
 from gateway.base.tasks import Tasks
 from gateway.base.turns import Turns
 from gateway.broker import owners
@@ -20,9 +20,9 @@ from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.history import History
 from gateway.broker.durability.offline_spill import OfflineSpill
 from gateway.broker.durability.persistence import Persistence
-from gateway.broker.durability.recovered import Recovered
+from gateway.broker.durability.recovered import RecoveryCounts
 from gateway.broker.durability.recovery import Recovery
-from gateway.broker.durability.restored_sessions import Restorable
+from gateway.broker.durability.restored_sessions import RestoreTargets
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.snapshot import Snapshots
 from gateway.broker.durability.store import Store
@@ -132,7 +132,7 @@ class DataPlane:
         self._unsafe: list[Channel] = []
         """Channels whose output must wait, for what it stands on could not be looked at."""
         again = lambda: SWEEP_S if self.sweep() else TURN_S  # noqa: E731
-        self._sweeping = Repeating(loop, "sweep", again, SWEEP_S, self._failures)
+        self._sweeping = PeriodicTimer(loop, "sweep", again, SWEEP_S, self._failures)
 
     # -- who may have what -----------------------------------------------------------------------
 
@@ -154,7 +154,7 @@ class DataPlane:
 
     def recover(
         self, durable: DurablePersistence, history: History, store: Store, saved: Checkpoint
-    ) -> Recovered:
+    ) -> RecoveryCounts:
         """Go on from what was there before the last stop or crash; keep it from now on.
 
         Args:
@@ -167,7 +167,7 @@ class DataPlane:
             StoreError: a checkpoint is needed at once and can't be written.
 
         """
-        parts = Restorable(
+        parts = RestoreTargets(
             self.sessions,
             self.subscriptions,
             self.routes,

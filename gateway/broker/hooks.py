@@ -70,7 +70,7 @@ class Client:
         return self.username, self.certificate is not None
 
     def introduced(self) -> str:
-        """All of it for a log line, in which names are quoted, as in `str`."""
+        """Return all of it for a log line, in which names are quoted, as in `str`."""
         name = self.username
         user = "no user" if name is None else f"user {name[:64]!r}"
         proof = "" if self.certificate is None else " by certificate"

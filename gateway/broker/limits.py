@@ -194,7 +194,8 @@ RANGES: dict[str, tuple[float, float]] = {
 
 
 def counted_refusals(now: Callable[[], float]) -> CountedLines:
-    """A new account of what clients were refused and what was dropped; ``now`` is in seconds."""
+    """Return a new account of what clients were refused and what was dropped; ``now`` is in
+    seconds."""
     return CountedLines(_log, now)
 
 

@@ -34,7 +34,7 @@ from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.neighbours import SharedRetention
 from gateway.broker.retained.retained_backlogs import RetainedBacklogs
 from gateway.broker.retained.retention import Retention
-from gateway.broker.retained.sending import RetainedSending
+from gateway.broker.retained.sending import RetainedSender
 from gateway.broker.sessions.inheritance import Inheritance
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.subscriptions import Subscriptions
@@ -230,7 +230,7 @@ def inbound(ground: BrokerFoundation, out: DeliveryOwners, kept: SessionOwners) 
     hooks, limits, refusals, now = ground.hooks, ground.limits, ground.refusals, ground.now
     connections = Connections(limits, refusals, now)
     disconnections = Disconnections(kept.sessions, kept.commit_queue, ground.durability)
-    sending = RetainedSending(
+    sending = RetainedSender(
         out.retention,
         out.delivery,
         out.bridged,

@@ -10,7 +10,14 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option, value_of
+from coap_engine.message import (
+    CoapPeer,
+    CoapRequest,
+    CoapResponse,
+    Option,
+    RequestReceived,
+    value_of,
+)
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
@@ -75,7 +82,7 @@ class RequestAnswers(Protocol):
     """The layer that answers the requests of CoAP peers, as `Answers` does."""
 
     def asked(
-        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
+        self, asked: RequestReceived, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Answer a request."""
 
@@ -126,8 +133,9 @@ class Answers:
         """Responses that are right for a time, by who may read them and how they were asked for."""
         access.tell_of_changes(self._reads.clear)
         self._ends: dict[int, Callable[[], None]] = {}
-        self._open: dict[int, tuple[Asked, RespondTo, object]] = {}
-        """With what answers: of a write it says whether something may be done already."""
+        self._open: dict[int, tuple[RequestReceived, RespondTo, object]] = {}
+        """Open requests and what answers them: of a write it says whether something may be done
+        already."""
 
     @property
     def peers(self) -> int:
@@ -145,7 +153,7 @@ class Answers:
         return {"renderings_host": shares.refused_host, "renderings_full": shares.refused_full}
 
     def asked(
-        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
+        self, asked: RequestReceived, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Answer a request.
 
@@ -174,7 +182,7 @@ class Answers:
         if request.observe and request.code not in _READS:
             request = _unobserved(request)
         if request is not asked.request:
-            asked = Asked(asked.exchange, asked.peer, request)
+            asked = RequestReceived(asked.exchange, asked.peer, request)
         refused = self._access.refusal(asked.request, asked.peer)
         if refused is not None:
             self.refused.note(asked.request, asked.peer, refused, now)
@@ -243,7 +251,7 @@ class Answers:
         await self._renderings.stop()
 
     def _serve(
-        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
+        self, asked: RequestReceived, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         request = asked.request
         sources = self._sources.of(request)
@@ -267,7 +275,7 @@ class Answers:
             return self._rendering_shares.refusal().response(), True
         return self._render(asked, respond)
 
-    def _remember(self, asked: Asked, response: KeptResponse) -> None:
+    def _remember(self, asked: RequestReceived, response: KeptResponse) -> None:
         """Give a response to all who are known as this peer and ask the same, while it is right."""
         options = asked.request.options
         if asked.request.code == codes.GET and is_short(options):
@@ -278,7 +286,7 @@ class Answers:
     def _judge(
         self,
         conditions: Preconditions,
-        asked: Asked,
+        asked: RequestReceived,
         now: float,
         respond: RespondTo,
         ask: AskPeer,
@@ -331,7 +339,7 @@ class Answers:
         self,
         later: PendingResponse,
         sources: Sequence[ImmediateResponder],
-        asked: Asked,
+        asked: RequestReceived,
         respond: RespondTo,
         ask: AskForBody,
     ) -> None:
@@ -360,7 +368,7 @@ class Answers:
     def _is_observed(
         self,
         source: ImmediateResponder,
-        asked: Asked,
+        asked: RequestReceived,
         response: CoapResponse,
         respond: RespondTo,
     ) -> bool:
@@ -379,7 +387,9 @@ class Answers:
         self._ends[exchange] = lambda: source.ended(exchange)
         return True
 
-    def _render(self, asked: Asked, respond: RespondTo) -> tuple[CoapResponse, bool] | None:
+    def _render(
+        self, asked: RequestReceived, respond: RespondTo
+    ) -> tuple[CoapResponse, bool] | None:
         exchange = asked.exchange
         try:
             message = incoming(asked.request, self._remote_of(asked.peer))
@@ -448,7 +458,7 @@ class _Formats:
 
 
 def _unobserved(request: CoapRequest) -> CoapRequest:
-    """A write without the wish to observe (RFC 7641, section 2, and RFC 8132, section 2.4).
+    """Return a write without the wish to observe (RFC 7641, section 2, and RFC 8132, section 2.4).
 
     Else its resource would be asked to carry it out again at each change.
     """

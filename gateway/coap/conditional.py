@@ -142,7 +142,8 @@ class Conditional:
 
 
 def look_at(request: CoapRequest, form: int | None = None) -> CoapRequest:
-    """The GET that tells what the resource of a request is, in a format or in its usual one."""
+    """Return the GET that tells what the resource of a request is, in a format or in its usual
+    one."""
     options = tuple(
         one
         for one in request.options
@@ -159,7 +160,7 @@ def resource_of(request: CoapRequest) -> tuple[bytes, ...]:
 
 
 def _formats(request: CoapRequest) -> list[int | None]:
-    """The formats that a resource is asked for: the likely ones first, each once."""
+    """Return the formats that a resource is asked for: the likely ones first, each once."""
     named = [
         decode_uint(value)
         for number, value in request.options

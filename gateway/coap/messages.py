@@ -52,7 +52,7 @@ class OptionRefusedError(ValueError):
 
 
 def incoming(request: CoapRequest, remote: Any) -> Any:
-    """A request as a resource sees it.
+    """Return a request as a resource sees it.
 
     Args:
         request: whole.
@@ -96,7 +96,7 @@ def refusing(response: CoapResponse) -> Any:
 
 
 def options_of(message: Any) -> tuple[Option, ...]:
-    """All options of a message of aiocoap's."""
+    """Return all options of a message of aiocoap's."""
     return tuple((int(option.number), option.encode()) for option in message.opt.option_list())
 
 

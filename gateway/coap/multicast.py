@@ -26,7 +26,7 @@ from dtls.datagrams import PeerAddress, host_of
 from gateway.base.due_timer import DueTimer
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.base.repeating import Repeating
+from gateway.base.repeating import PeriodicTimer
 from gateway.coap.access import CoapAccess
 from gateway.coap.responders import ImmediateResponder
 from gateway.coap.udp import UdpPort
@@ -158,7 +158,7 @@ class GroupSocket:
             raise
 
     def fileno(self) -> int:
-        """The descriptor, to be watched."""
+        """Return the descriptor, to be watched."""
         return self._sock.fileno()
 
     def receive(self, now: float) -> None:
@@ -241,7 +241,7 @@ class MulticastPort:
         self._failed: set[tuple[bool, int]] = set()
         self._timer = DueTimer(loop, loop.time, self._due, self._answer)
         failures = Failures(CountedLines(_log, loop.time))
-        self._looks = Repeating(loop, "links of multicast", self._look, LOOK_S, failures)
+        self._looks = PeriodicTimer(loop, "links of multicast", self._look, LOOK_S, failures)
 
     def open(self) -> None:
         """Join the group wherever that is possible; where it is not the log says why."""

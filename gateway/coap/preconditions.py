@@ -71,5 +71,5 @@ def failure(found: CoapResponse) -> CoapResponse:
 
 
 def without_conditions(options: tuple[Option, ...]) -> tuple[Option, ...]:
-    """The options that are left when the preconditions have been judged."""
+    """Return the options that are left when the preconditions have been judged."""
     return tuple(option for option in options if option[0] not in _CONDITIONS)

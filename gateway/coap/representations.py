@@ -22,7 +22,7 @@ _NOT_ACCEPTABLE: Final = CoapResponse(
 
 
 def tagged(response: CoapResponse) -> CoapResponse:
-    """A response with an ETag, made of what a 2.05 says where its resource gave none."""
+    """Return a response with an ETag, made of what a 2.05 says where its resource gave none."""
     if response.code != codes.CONTENT:
         return response
     if value_of(response.options, option_numbers.ETAG) is not None:
@@ -70,5 +70,5 @@ def _is_acceptable(options: tuple[Option, ...], said: tuple[Option, ...]) -> boo
 
 
 def _of_the_cache(response: CoapResponse) -> tuple[Option, ...]:
-    """The options that a 2.03 has: a format says what a body is, and there is none."""
+    """Return the options that a 2.03 has: a format says what a body is, and there is none."""
     return tuple(one for one in response.options if one[0] != option_numbers.CONTENT_FORMAT)

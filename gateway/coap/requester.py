@@ -83,6 +83,6 @@ class Requester(interfaces.EndpointAddress):  # type: ignore[misc]  # aiocoap is
 
 
 def plain_requester(address: PeerAddress, local: tuple[str, int]) -> Requester:
-    """A peer of plain CoAP, that nobody vouches for unless it is on this machine."""
+    """Return a peer of plain CoAP, that nobody vouches for unless it is on this machine."""
     identity = LOCAL if is_loopback(address) else ANONYMOUS
     return Requester("coap", identity, address, local, address)

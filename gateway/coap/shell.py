@@ -13,14 +13,14 @@ from coap_engine import codes
 from coap_engine.engine import Engine
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.message import (
-    Asked,
     CoapEvent,
     CoapPeer,
     CoapRequest,
     CoapResponse,
-    Ended,
-    Responded,
-    Unanswered,
+    ExchangeEnded,
+    RequestFailed,
+    RequestReceived,
+    ResponseReceived,
 )
 from dtls.core_timer import CoreTimer
 from dtls.datagrams import TURN_S
@@ -138,7 +138,7 @@ class EngineShell:
         while events := self._engine.events():
             for event in events:
                 try:
-                    if isinstance(event, Asked):
+                    if isinstance(event, RequestReceived):
                         self._answer(event, now)
                     else:
                         self._take(event)
@@ -147,16 +147,16 @@ class EngineShell:
 
     def _take(self, event: CoapEvent) -> None:
         match event:
-            case Ended(exchange):
+            case ExchangeEnded(exchange):
                 self._later.pop(exchange, None)
                 self._answers.ended(exchange)
-            case Responded(exchange, response):
+            case ResponseReceived(exchange, response):
                 self._awaited.pop(exchange)(response)
-            case Unanswered(exchange, why):
+            case RequestFailed(exchange, why):
                 _log.debug("own request %d: %s", exchange, why)
                 self._awaited.pop(exchange)(None)
 
-    def _answer(self, asked: Asked, now: float) -> None:
+    def _answer(self, asked: RequestReceived, now: float) -> None:
         try:
             answer = self._answers.asked(asked, now, self._respond_later, self.ask)
         except Exception as error:

@@ -46,7 +46,7 @@ class UdpPort:
             self._sockets[to.socket_number].send(datagram, to)
 
     def local_host(self, peer: PeerAddress) -> str:
-        """The address of ours that a peer talks to."""
+        """Return the address of ours that a peer talks to."""
         return self._sockets[peer.socket_number].local_host(peer)
 
     @contextlib.contextmanager

@@ -87,7 +87,7 @@ class WellKnownCore:
         return found
 
     def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondTo) -> bool:
-        """It can't be observed."""
+        """Return False: it can't be observed."""
         return False
 
     def ended(self, _exchange: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from gateway.base.printable import said, told
 from gateway.sensors import senml
 from gateway.sensors.sensor import Actuator, SensorError, ValueRefusedError
-from gateway.trust.policy.origins import Voice
+from gateway.trust.policy.origins import OriginRights
 from record_formats.value import Value
 from tree_handler.batch import Row
 
@@ -61,7 +61,7 @@ class Commands:
             del self._wanted[actuator]
             self._refused(REFUSED, f"{actuator.name}: it was removed, or its table changed")
 
-    def hear(self, rows: Iterable[Row], voice: Voice | None = None) -> None:
+    def hear(self, rows: Iterable[Row], voice: OriginRights | None = None) -> None:
         """Take the messages on a command topic; others are not this module's.
 
         Args:
@@ -114,6 +114,6 @@ class Commands:
             del self._setting[actuator]
 
 
-def not_vouched(topic: str, voice: Voice) -> str:
+def not_vouched(topic: str, voice: OriginRights) -> str:
     """Return why a message of another gateway commands nothing."""
     return f"{topic}: {voice.origin} may not command that: [vouch] of access.policy_file"

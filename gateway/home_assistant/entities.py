@@ -82,12 +82,12 @@ class Entity:
 
 
 def object_id(name: str) -> str:
-    """A sensor's name as a topic level; no two have the same, for no name has a ``_``."""
+    """Return a sensor's name as a topic level; no two have the same, for no name has a ``_``."""
     return name.replace("/", "_")
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownValue:
     """One value that is shown.
 
     Attributes:
@@ -102,13 +102,13 @@ class Shown:
     kind: ValueKind
 
 
-def shown_values(each: ConfiguredSensor) -> Iterator[tuple[str, Shown]]:
-    """The values of a sensor that Home Assistant can show, by their parts; bytes it can't."""
+def shown_values(each: ConfiguredSensor) -> Iterator[tuple[str, ShownValue]]:
+    """Yield the values of a sensor that Home Assistant can show, by their parts; bytes it can't."""
     sensor = each.sensor
     parts = sensor.parts or {"": SensorPart(sensor.unit, sensor.kind)}
     for part, of in parts.items():
         if of.kind != BYTES:
-            yield part, Shown(full_name(sensor.name, part), of.unit, of.kind)
+            yield part, ShownValue(full_name(sensor.name, part), of.unit, of.kind)
 
 
 def describe(each: ConfiguredSensor, gateway: AnnouncingGateway) -> dict[str, Entity]:
@@ -138,7 +138,7 @@ def describe(each: ConfiguredSensor, gateway: AnnouncingGateway) -> dict[str, En
 
 
 def _entity(
-    each: ConfiguredSensor, shown: Shown, more: dict[str, Any], gateway: AnnouncingGateway
+    each: ConfiguredSensor, shown: ShownValue, more: dict[str, Any], gateway: AnnouncingGateway
 ) -> Entity:
     component = _component(each, shown.kind, more.pop("component", None))
     for key, value in more.items():
@@ -210,7 +210,7 @@ _LABELS: Mapping[ValueKind, str] = {"number": "v", "boolean": "vb", "text": "vs"
 """The label of the value in SenML, by kind."""
 
 
-def _shown(each: ConfiguredSensor, shown: Shown, component: str) -> dict[str, Any]:
+def _shown(each: ConfiguredSensor, shown: ShownValue, component: str) -> dict[str, Any]:
     """Return the fields that depend on the component: unit, classes and template of the value."""
     is_json = each.form.format == mqtt_form.JSON
     value = f"value_json[0].{_LABELS[shown.kind]}" if is_json else "value"

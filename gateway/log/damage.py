@@ -107,7 +107,7 @@ class Damage:
         _log.error("damage cost the log %d messages: %s; who may have them is asked", count, named)
 
     def whole(self, path: Path) -> tuple[bytes, bool]:
-        """A segment, with zeros for blocks that the disk does not give; whether it gave all.
+        """Return a segment, with zeros for blocks that the disk does not give; whether it gave all.
 
         Raises:
             OSError: it can't be read now.
@@ -123,7 +123,7 @@ class Damage:
         return self._around(path, 0, path.stat().st_size), False
 
     def part(self, path: Path, start: int, end: int) -> bytes:
-        """A part of a segment, likewise.
+        """Return a part of a segment, likewise.
 
         Raises:
             LogError: it can't be read now.
@@ -144,7 +144,8 @@ class Damage:
             raise LogError(f"{path}: {error.strerror}") from error
 
     def _around(self, path: Path, start: int, end: int) -> bytes:
-        """A part, block by block; one that the disk refuses is asked for again in a survey."""
+        """Return a part, block by block; one that the disk refuses is asked for again in a
+        survey."""
         refused = self._refused.setdefault(path, set())
         pieces: list[bytes] = []
         skipped = start % BLOCK_BYTES

@@ -334,8 +334,8 @@ class MessageLog(ReadableLog):
         return count
 
     def goes_next(self, position: int, ahead_bytes: int) -> SegmentsToTrim:
-        """The sealed segments from a position on that are beyond ``max_bytes`` as soon as the log
-        has grown by so much more."""
+        """Return the sealed segments from a position on that are beyond ``max_bytes`` as soon as
+        the log has grown by so much more."""
         keeps_from = self.position + ahead_bytes - self.max_bytes
         sealed = self._segments[:-1]
         found = [one for one in sealed if position <= one.start < keeps_from]

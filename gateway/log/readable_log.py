@@ -45,7 +45,7 @@ class ReadableLog:
         return newest.start + newest.length
 
     def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
-        """All batches from a position on, oldest first.
+        """Yield all batches from a position on, oldest first.
 
         Raises:
             LogError: a segment can't be read.
@@ -102,7 +102,7 @@ class ReadableLog:
         return next(found, self.position)
 
     def kept_from(self) -> dict[Epoch, int]:
-        """The lowest logged number still here, by stream; beyond the last if none."""
+        """Return the lowest logged number still here, by stream; beyond the last if none."""
         *sealed, newest = self._segments
         if self._lowest is None:
             self._lowest = LowestNumbers((one.start, one.holds) for one in sealed)
@@ -113,8 +113,8 @@ class ReadableLog:
         return lowest
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any number of ``ranges``, as appended: statements of
-        numbers passed over too.
+        """Return the batches of one stream that hold any number of ``ranges``, as appended:
+        statements of numbers passed over too.
 
         What is read is fixed by the call; the reading itself may go on in a thread. What the disk
         has damaged is left out.
@@ -126,7 +126,8 @@ class ReadableLog:
         return scan.batches(self._segments, key, ranges, self._damage)
 
     def in_sequence(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any number of ``first..last``, by their numbers.
+        """Return the batches of one stream that hold any number of ``first..last``, by their
+        numbers.
 
         Repair brings them in any order, and so the log has them. A part at a time is read.
 
@@ -137,7 +138,8 @@ class ReadableLog:
         return scan.in_sequence(self.read, key, first, last)
 
     def control(self) -> Iterator[tuple[bytes, Header]]:
-        """All batches between gateways that the log holds, oldest first (membership at start).
+        """Yield all batches between gateways that the log holds, oldest first (membership at
+        start).
 
         Raises:
             LogError: a segment can't be read now.

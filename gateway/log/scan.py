@@ -16,7 +16,7 @@ IN_SEQUENCE = 1_000
 def batches(
     segments: Iterable[Segment], key: Epoch, ranges: Intervals, damage: Damage
 ) -> Iterator[tuple[bytes, Header]]:
-    """The batches of one stream that hold any number of ``ranges``, as they stand.
+    """Return the batches of one stream that hold any number of ``ranges``, as they stand.
 
     What is read is fixed by the call; the reading itself may go on in a thread.
 
@@ -64,7 +64,8 @@ def in_sequence(
     first: int,
     last: int,
 ) -> Iterator[tuple[bytes, Header]]:
-    """The batches that hold any number of ``first..last``, by their numbers, a part at a time."""
+    """Yield the batches that hold any number of ``first..last``, by their numbers, a part at a
+    time."""
     start = first
     while start <= last:
         end, goal = 0, start + IN_SEQUENCE - 1

@@ -79,7 +79,7 @@ class Segment:
             spans[key] = (min(lowest, first), max(highest, last))
 
     def stretches(self, key: Epoch, ranges: Intervals) -> list[tuple[int, int]]:
-        """From where to where it must be read for some numbers of a stream."""
+        """Return the stretches that must be read for some numbers of a stream."""
         if self.pages is None:
             return [(0, self.length)]
         found: list[tuple[int, int]] = []

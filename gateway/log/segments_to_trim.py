@@ -34,7 +34,7 @@ class SegmentsToTrim:
         return len(self._segments)
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any number of ``ranges``, as appended.
+        """Return the batches of one stream that hold any number of ``ranges``, as appended.
 
         Raises:
             LogError: a segment can't be read.

@@ -50,7 +50,7 @@ def _length(data: bytes) -> int:
 def _walk(
     path: Path, data: bytes, start: int, damage: Damage, limit_bytes: int, *, is_rest: bool
 ) -> Piece:
-    """The whole batches in some bytes, and how many bytes they and what is damaged are.
+    """Return the whole batches in some bytes, and how many bytes they and what is damaged are.
 
     What can't be read up to the end may be a batch that goes on behind it, if there is more.
     """

@@ -109,7 +109,7 @@ def decode_acknowledgement(reader: Reader, version: int) -> Acknowledgement:
 
 
 def encode_acknowledgement(packet: Acknowledgement, version: int, kind: int) -> bytes:
-    """The body of one of the four."""
+    """Return the body of one of the four."""
     encoded_id = encode_packet_id(packet_name(kind), packet.packet_id)
     return encoded_id + _encode_reason(packet.reason, packet.properties, version, kind)
 
@@ -120,7 +120,7 @@ def decode_disconnect(reader: Reader, version: int) -> Disconnect:
 
 
 def encode_disconnect(packet: Disconnect, version: int, kind: int) -> bytes:
-    """The body of a DISCONNECT; 3.1.1 can't say a reason but 0."""
+    """Return the body of a DISCONNECT; 3.1.1 can't say a reason but 0."""
     if packet.reason and version != V5:
         raise protocol_error("DISCONNECT reason code in 3.1.1", packet.reason)
     return _encode_reason(packet.reason, packet.properties, version, kind)
@@ -134,7 +134,7 @@ def decode_auth(reader: Reader, version: int) -> Auth:
 
 
 def encode_auth(packet: Auth, version: int, kind: int) -> bytes:
-    """The body of an AUTH."""
+    """Return the body of an AUTH."""
     _check_auth(packet, version)
     return _encode_reason(packet.reason, packet.properties, version, kind)
 

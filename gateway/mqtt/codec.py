@@ -144,7 +144,7 @@ def decode(first_byte: int, body: bytes, version: int) -> Packet:
 
 
 def encode(packet: Packet, version: int) -> bytes:
-    """A whole packet, its fixed header included.
+    """Return a whole packet, its fixed header included.
 
     Properties, and reasons of acknowledgements, are left out for 3.1.1, which does not have them.
 

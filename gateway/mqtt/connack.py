@@ -78,7 +78,7 @@ def decode_connack(reader: Reader, version: int) -> ConnAck:
 
 
 def encode_connack(packet: ConnAck, version: int, kind: int = PacketType.CONNACK) -> bytes:
-    """The body of a CONNACK.
+    """Return the body of a CONNACK.
 
     A reason that 3.1.1 has no return code for is refused in that version: such a connection is
     closed in silence ([MQTT-3.2.2-6] of 3.1.1).
@@ -96,7 +96,7 @@ def encode_connack(packet: ConnAck, version: int, kind: int = PacketType.CONNACK
 
 
 def refusal(reason: int, version: int) -> bytes:
-    """The CONNACK that refuses a connection, ready to be written before it is closed.
+    """Return the CONNACK that refuses a connection, ready to be written before it is closed.
 
     Returns:
         Empty where the version has no code for the reason, or a CONNACK may not carry it, and

@@ -101,7 +101,7 @@ class Connect:
 
 
 def asked_version(body: bytes) -> Version:
-    """The version that a CONNECT asks for, which may be malformed, to answer it in.
+    """Return the version that a CONNECT asks for, which may be malformed, to answer it in.
 
     Args:
         body: of the packet, as far as it is there.
@@ -113,7 +113,8 @@ def asked_version(body: bytes) -> Version:
 
 
 def asked_packet_bytes(body: bytes) -> int | None:
-    """The Maximum Packet Size that a CONNECT of 5.0 tells, which may be malformed, to answer it.
+    """Return the Maximum Packet Size that a CONNECT of 5.0 tells, which may be malformed, to answer
+    it.
 
     Args:
         body: of the packet.
@@ -174,7 +175,7 @@ def decode_connect(reader: Reader, version: int) -> Connect:
 
 
 def encode_connect(packet: Connect, version: int, kind: int) -> bytes:
-    """The body of a CONNECT, in its own version."""
+    """Return the body of a CONNECT, in its own version."""
     version, will = _version(packet.version), packet.will
     flags = (
         (_CLEAN_START if packet.clean_start else 0)

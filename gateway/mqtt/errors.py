@@ -10,7 +10,8 @@ _SHOWN_CHARACTERS: Final = 60
 
 
 def shortened(value: str | bytes) -> str:
-    """A peer's value fit for a log line: no line breaks, no more than 60 characters and its length.
+    """Return a peer's value fit for a log line: no line breaks, no more than 60 characters and its
+    length.
 
     >>> shortened("a/b")
     "'a/b'"
@@ -22,7 +23,7 @@ def shortened(value: str | bytes) -> str:
 
 
 def first_of(shown: list[str], count: int, separator: str) -> str:
-    """The first few of many values, and how many more there are.
+    """Return the first few of many values, and how many more there are.
 
     >>> first_of(["a", "b", "c"], 2, "; ")
     'a; b and 1 more'
@@ -65,12 +66,12 @@ class PacketError(ValueError):
 def malformed(
     what: str, value: str | bytes | int | None = None, statement: str = ""
 ) -> PacketError:
-    """The error for what can't be read as the specification says (reason 0x81)."""
+    """Return the error for what can't be read as the specification says (reason 0x81)."""
     return PacketError(ReasonCode.MALFORMED_PACKET, what, value, statement)
 
 
 def protocol_error(
     what: str, value: str | bytes | int | None = None, statement: str = ""
 ) -> PacketError:
-    """The error for what can be read but is not allowed (reason 0x82)."""
+    """Return the error for what can be read but is not allowed (reason 0x82)."""
     return PacketError(ReasonCode.PROTOCOL_ERROR, what, value, statement)

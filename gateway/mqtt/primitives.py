@@ -83,7 +83,7 @@ class Reader:
         self.end = end
 
     def named(self, what: str) -> str:
-        """The field's name for an error, with the packet's."""
+        """Return the field's name for an error, with the packet's."""
         return f"{packet_name(self.kind)} {what}"
 
     def take(self, what: str, size: int) -> bytes:
@@ -95,16 +95,16 @@ class Reader:
         return self.data[start : self.at]
 
     def integer(self, what: str, size: int) -> int:
-        """An integer of one, two or four bytes (sections 1.5.1 to 1.5.3)."""
+        """Return an integer of one, two or four bytes (sections 1.5.1 to 1.5.3)."""
         return int.from_bytes(self.take(what, size), "big")
 
     def length(self, what: str) -> int:
-        """A variable byte integer, in the fewest bytes [MQTT-1.5.5-1]."""
+        """Return a variable byte integer, in the fewest bytes [MQTT-1.5.5-1]."""
         value, self.at = read_length(self.named(what), self.data, self.at, self.end)
         return value
 
     def packet_id(self) -> int:
-        """A packet identifier, which is never 0 [MQTT-2.2.1-3] [MQTT-2.2.1-4]."""
+        """Return a packet identifier, which is never 0 [MQTT-2.2.1-3] [MQTT-2.2.1-4]."""
         packet_id = self.integer("packet identifier", 2)
         if not packet_id:
             raise protocol_error(self.named("packet identifier"), 0, "MQTT-2.2.1-3")
@@ -115,7 +115,7 @@ class Reader:
         return self.take(what, self.integer(what, 2))
 
     def string(self, what: str) -> str:
-        """A string of well-formed UTF-8 [MQTT-1.5.4-1] without U+0000 [MQTT-1.5.4-2].
+        """Return a string of well-formed UTF-8 [MQTT-1.5.4-1] without U+0000 [MQTT-1.5.4-2].
 
         A byte order mark is a character as any other [MQTT-1.5.4-3]. Control characters, which a
         receiver may refuse, are taken: in user properties they are nobody's business.
@@ -130,12 +130,13 @@ class Reader:
         return text
 
     def pair(self, what: str) -> tuple[str, str]:
-        """A pair of strings, both as strings must be [MQTT-1.5.7-1]."""
+        """Return a pair of strings, both as strings must be [MQTT-1.5.7-1]."""
         return self.string(f"{what} name"), self.string(f"{what} value")
 
 
 def encode_length(n: int) -> bytes:
-    """A remaining length or other variable byte integer, in the fewest bytes [MQTT-1.5.5-1]."""
+    """Return a remaining length or other variable byte integer, in the fewest bytes
+    [MQTT-1.5.5-1]."""
     if 0 <= n < 128:
         return bytes((n,))
     if n < 0 or n > MAX_LENGTH:
@@ -149,14 +150,14 @@ def encode_length(n: int) -> bytes:
 
 
 def encode_integer(what: str, value: int, size: int) -> bytes:
-    """An integer of so many bytes."""
+    """Return an integer of so many bytes."""
     if not 0 <= value < 1 << 8 * size:
         raise malformed(what, value)
     return value.to_bytes(size, "big")
 
 
 def encode_packet_id(what: str, packet_id: int | None) -> bytes:
-    """The packet identifier of a packet of this name."""
+    """Return the packet identifier of a packet of this name."""
     if packet_id is None or not 0 < packet_id <= 0xFFFF:
         raise protocol_error(f"{what} packet identifier", packet_id, "MQTT-2.2.1-3")
     return packet_id.to_bytes(2, "big")
@@ -170,7 +171,7 @@ def encode_binary(what: str, value: bytes) -> bytes:
 
 
 def encode_string(what: str, text: str) -> bytes:
-    """A UTF-8 encoded string with its length before it."""
+    """Return a UTF-8 encoded string with its length before it."""
     if "\0" in text:
         raise malformed(f"{what} has a null character", text, "MQTT-1.5.4-2")
     try:
@@ -180,7 +181,7 @@ def encode_string(what: str, text: str) -> bytes:
 
 
 def encode_pair(what: str, pair: tuple[Any, ...]) -> bytes:
-    """A pair of strings."""
+    """Return a pair of strings."""
     if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
         raise malformed(f"{what} is not a pair of strings")
     return encode_string(f"{what} name", pair[0]) + encode_string(f"{what} value", pair[1])
@@ -193,5 +194,5 @@ def body_at(packet: bytes) -> int:
 
 
 def frame(first_byte: int, body: bytes) -> bytes:
-    """A packet: first byte, remaining length and body."""
+    """Return a packet: first byte, remaining length and body."""
     return bytes((first_byte,)) + encode_length(len(body)) + body

@@ -216,7 +216,7 @@ def _too_many(packet_type: int) -> PacketError:
 
 
 def read_properties(reader: Reader, version: int) -> Properties:
-    """The properties of a packet that is being read; 3.1.1 has none.
+    """Return the properties of a packet that is being read; 3.1.1 has none.
 
     Raises:
         PacketError: as `decode_properties` does.
@@ -229,7 +229,7 @@ def read_properties(reader: Reader, version: int) -> Properties:
 
 
 def encode_properties(properties: Properties, packet_type: int | None = None) -> bytes:
-    """The property length and the properties, in the order of the dictionary.
+    """Return the property length and the properties, in the order of the dictionary.
 
     Args:
         properties: what to write; an empty dictionary gives a length of 0 [MQTT-2.2.2-1].
@@ -255,7 +255,8 @@ def encode_properties(properties: Properties, packet_type: int | None = None) ->
 
 
 def properties_text(properties: Properties) -> str:
-    """Properties for a log line: without authentication data, strings shortened, bytes counted."""
+    """Return properties for a log line: without authentication data, strings shortened, bytes
+    counted."""
     return "".join(f", {_one_text(*item)}" for item in properties.items())
 
 

@@ -119,7 +119,7 @@ def decode_publish(flags: int, body: bytes, version: int) -> Publish:
 
 
 def encode_publish(publish: Publish, version: int) -> bytes:
-    """A PUBLISH packet.
+    """Return a PUBLISH packet.
 
     Raises:
         PacketError: what `decode_publish` would refuse, or a packet identifier with QoS 0.
@@ -146,7 +146,7 @@ def encode_publish(publish: Publish, version: int) -> bytes:
 
 
 def publish_head(flags: int, topic: bytes, behind_bytes: int) -> bytes:
-    """The fixed header and the topic of a PUBLISH.
+    """Return the fixed header and the topic of a PUBLISH.
 
     Args:
         flags: DUP, QoS and RETAIN as the first byte has them.

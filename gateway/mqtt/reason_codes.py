@@ -98,7 +98,7 @@ DISCONNECT_BY_CLIENT: Final = frozenset((0x00, 0x04, *range(0x80, 0x84), 0x90, *
 
 
 def reason_text(reason: int) -> str:
-    """The name of a reason for a log line, or its number where it has none."""
+    """Return the name of a reason for a log line, or its number where it has none."""
     try:
         return ReasonCode(reason).name.lower().replace("_", " ")
     except ValueError:

@@ -91,7 +91,7 @@ class Scanner:
         self.buffered_bytes += len(data)
 
     def take(self, count_max: int) -> list[bytes]:
-        """The next packets, whole and in their order; none while more has to come first.
+        """Return the next packets, whole and in their order; none while more has to come first.
 
         Args:
             count_max: so many at most, 1 or more.

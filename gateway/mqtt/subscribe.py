@@ -127,7 +127,7 @@ def decode_subscribe(reader: Reader, version: int) -> Subscribe:
 
 
 def encode_subscribe(packet: Subscribe, version: int, kind: int) -> bytes:
-    """The body of a SUBSCRIBE; 3.1.1 can't say an option but the QoS."""
+    """Return the body of a SUBSCRIBE; 3.1.1 can't say an option but the QoS."""
     _check_asks(kind, len(packet.requests))
     parts = [_encode_start(kind, packet.packet_id, packet.properties, version)]
     for request in packet.requests:
@@ -154,7 +154,7 @@ def decode_unsubscribe(reader: Reader, version: int) -> Unsubscribe:
 
 
 def encode_unsubscribe(packet: Unsubscribe, version: int, kind: int) -> bytes:
-    """The body of an UNSUBSCRIBE."""
+    """Return the body of an UNSUBSCRIBE."""
     _check_asks(kind, len(packet.filters))
     start = _encode_start(kind, packet.packet_id, packet.properties, version)
     return start + b"".join(map(_encode_filter, packet.filters))
@@ -174,7 +174,7 @@ def decode_answer(reader: Reader, version: int) -> FilterAnswer:
 
 
 def encode_answer(packet: FilterAnswer, version: int, kind: int) -> bytes:
-    """The body of a SUBACK or UNSUBACK."""
+    """Return the body of a SUBACK or UNSUBACK."""
     start = _encode_start(kind, packet.packet_id, packet.properties, version)
     if version != V5 and kind == PacketType.UNSUBACK:
         return start

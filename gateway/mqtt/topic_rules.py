@@ -29,7 +29,7 @@ class FilterError(PacketError):
 
 
 def check_topic_name(topic: bytes | str) -> str:
-    """The topic name, if it is one.
+    """Return the topic name, if it is one.
 
     Raises:
         PacketError: empty [MQTT-4.7.3-1], not UTF-8, U+0000 [MQTT-4.7.3-2], longer than 65,535
@@ -45,7 +45,7 @@ def check_topic_name(topic: bytes | str) -> str:
 
 
 def check_topic_filter(topic_filter: bytes | str) -> str:
-    """The topic filter, if it is one; that of a shared subscription is checked as such.
+    """Return the topic filter, if it is one; that of a shared subscription is checked as such.
 
     Raises:
         FilterError: as for a topic name, but wildcards may stand where sections 4.7.1

@@ -32,7 +32,7 @@ from .trial import ServiceEnds, TrialError
 ROOT = Path("/opt/hedgerow")
 CONFIG = Path("/etc/hedgerow/hedgerow.toml")
 ANSWERS_S = 30.0
-"""In which all listeners answer once."""
+"""The time in which all listeners answer once."""
 UNIT = "hedgerow.service"
 GUARD_UNIT = "hedgerow-trial.service"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -44,7 +44,7 @@ class SystemdService:
     """The service as systemd runs it (systemctl(1))."""
 
     def boot_id(self) -> str:
-        """The kernel's."""
+        """Return the kernel's."""
         return _BOOT_ID.read_text().strip()
 
     def ends(self) -> ServiceEnds | None:

@@ -142,7 +142,7 @@ class DtlsQuestion:
 
 
 def asked_of(told: Mapping[str, Any]) -> list[ListenerOnTrial]:
-    """The listeners to ask.
+    """Return the listeners to ask.
 
     Args:
         told: what the gateway's ``listeners.json`` holds.

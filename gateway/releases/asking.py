@@ -18,7 +18,7 @@ from .answers import CoapQuestion, DtlsQuestion, ListenerOnTrial, ListenerQuesti
 from .websocket_questions import FramedMqttQuestion, UpgradeQuestion
 
 ANSWER_S = 5.0
-"""In which a listener answers, and in which it is asked again once."""
+"""The time in which a listener answers, and in which it is asked again once."""
 AGAIN_S = 1.0
 """Between one round of questions and the next."""
 
@@ -27,7 +27,7 @@ class ListenersOnTrial(Protocol):
     """The listeners of the gateway of this machine."""
 
     def schemes(self) -> list[str]:
-        """Those that it has now; empty while it does not run."""
+        """Return those that it has now; empty while it does not run."""
 
     def complaints(self, schemes_before: Sequence[str]) -> Sequence[str]:
         """Return why listeners keep their release from staying; empty if nothing does."""

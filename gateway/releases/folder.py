@@ -56,7 +56,7 @@ class ReleaseFolder:
             os.close(descriptor)
 
     def current(self) -> str:
-        """The release that the link leads to.
+        """Return the release that the link leads to.
 
         Raises:
             TrialError: there is no such link.
@@ -99,7 +99,7 @@ class ReleaseFolder:
         self._sync()
 
     def trial(self) -> Trial | None:
-        """The trial that is open.
+        """Return the trial that is open.
 
         Raises:
             TrialError: its file is damaged; it names the file.

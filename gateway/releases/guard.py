@@ -215,7 +215,7 @@ class ReleaseGuard:
         return False
 
     def _read(self, seen: _Watched) -> Trial | None:
-        """The trial that is open; the one that was, where its file can't be read now."""
+        """Return the trial that is open; the one that was, where its file can't be read now."""
         try:
             return self._folder.trial()
         except (OSError, TrialError) as error:

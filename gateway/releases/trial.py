@@ -79,7 +79,7 @@ def begun(
     schemes: Sequence[str] = (),
     told: ServiceEnds | None = None,
 ) -> Trial:
-    """A trial of a release.
+    """Return a trial of a release.
 
     One that is open ends without a verdict: what ran before it stays the way back, and what that
     listened on is what has to answer.
@@ -111,7 +111,7 @@ def begun(
 
 
 def passed(trial: Trial, seconds: float, boot_id: str, told: ServiceEnds | None) -> Trial:
-    """The trial after some time.
+    """Return the trial after some time.
 
     Args:
         trial: as it was.

@@ -72,7 +72,7 @@ class FramedMqttQuestion:
 
 
 def frame(packet: bytes) -> bytes:
-    """A packet of up to 125 bytes as a client sends it: masked, here with zeros."""
+    """Return a packet of up to 125 bytes as a client sends it: masked, here with zeros."""
     return bytes([_FINAL_BINARY, 0x80 | len(packet)]) + bytes(4) + packet
 
 

@@ -89,7 +89,7 @@ class Calibration:
 
 
 def values(calibration: Calibration, data: bytes) -> dict[str, float]:
-    """A measurement's values.
+    """Return a measurement's values.
 
     Args:
         calibration: the chip's.
@@ -136,7 +136,8 @@ class Bme280(Sensor):
         self._at = at
 
     def read(self) -> Outcome:
-        """Degrees Celsius, per cent and pascal of a single measurement ("forced mode", 3.3.3).
+        """Return degrees Celsius, per cent and pascal of a single measurement ("forced mode",
+        3.3.3).
 
         Raises:
             OSError: the device does not answer, is another chip, or measured nothing.
@@ -154,7 +155,7 @@ class Bme280(Sensor):
 
 @driver("temperature, humidity and pressure of a Bosch BME280", BUS, ADDRESS)
 def build(options: SensorOptions) -> list[Sensor]:
-    """The sensor of a table with ``bus`` and ``address``.
+    """Return the sensor of a table with ``bus`` and ``address``.
 
     Raises:
         SensorConfigError: a key is wrong, or smbus2 is missing.

@@ -67,7 +67,9 @@ SERIES: Final = DriverParameter(
     "series", "text", "a recorded series, or the path of a .csv file", is_needed=True
 )
 SPEED: Final = DriverParameter("speed", "number", "so many times as fast as it was recorded", 1.0)
-OFFSET: Final = DriverParameter("offset_s", "number", "where it begins", 0.0, unit="s")
+OFFSET: Final = DriverParameter(
+    "offset_s", "number", "place in the series at which it begins", 0.0, unit="s"
+)
 PLAYED: Final = DriverParameter("name", "text", "of the sensor; else the series' own")
 
 

@@ -42,10 +42,10 @@ OF_URI: Final = DriverParameter(
     "uri", "text", "of the device's resource: coap:// or coaps://", is_needed=True
 )
 OBSERVE: Final = DriverParameter(
-    "observe", "flag", "whether it is observed (RFC 7641), and not asked", default=False
+    "observe", "flag", "observe it (RFC 7641) instead of asking", default=False
 )
 WRITABLE: Final = DriverParameter(
-    "writable", "flag", "whether it is an actuator, set by PUT", default=False
+    "writable", "flag", "it is an actuator, set by PUT", default=False
 )
 PERIOD: Final = DriverParameter(
     "interval_s",
@@ -57,7 +57,7 @@ PSK_FILE: Final = DriverParameter(
     "psk_file", "text", "IDENTITY:HEXKEY lines, needed for coaps", is_near=True
 )
 PSK_IDENTITY: Final = DriverParameter(
-    "psk_identity", "text", "which of the file; else its first one"
+    "psk_identity", "text", "identity in the file; else its first one"
 )
 _BAD_REQUEST: Final = "4.00"
 AGAIN_S: Final = 1.0
@@ -205,7 +205,7 @@ class CoapDevice:
         return self._client
 
     async def get(self) -> Value:
-        """Its value; raises as `CoapSensor.read`."""
+        """Return its value; raises as `CoapSensor.read`."""
         return self.value(await self.client.request("GET", self.uri, timeout_s=ASKED_S))
 
     async def put(self, value: Value) -> None:
@@ -269,7 +269,7 @@ def _diagnostic(response: Response) -> str:
     PSK_IDENTITY,
 )
 def build(options: SensorOptions) -> list[Sensor]:
-    """The sensor of a table with a ``uri``, or the actuator, if it is ``writable``.
+    """Return the sensor of a table with a ``uri``, or the actuator, if it is ``writable``.
 
     Raises:
         SensorConfigError: a key is wrong.

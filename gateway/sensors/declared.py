@@ -127,5 +127,5 @@ def _kind(hint: Any) -> ParameterKind:
 
 
 def _plain(default: Any) -> Any:
-    """A default as a form shows it; None where that can't be said."""
+    """Return a default as a form shows it; None where that can't be said."""
     return default if isinstance(default, str | int | float | bool | None) else None

@@ -40,7 +40,7 @@ class DriverError(ValueError):
 
 
 def find(kind: str, folder: Path | None) -> type[Sensor]:
-    """The class that ``module:Class`` or ``package.module:Class`` names.
+    """Return the class that ``module:Class`` or ``package.module:Class`` names.
 
     Args:
         kind: the name.
@@ -65,12 +65,12 @@ def find(kind: str, folder: Path | None) -> type[Sensor]:
 
 
 def installed() -> frozenset[str]:
-    """The types that installed packages have, by their entry points."""
+    """Return the types that installed packages have, by their entry points."""
     return frozenset(point.name for point in _entry_points())
 
 
 def load(kind: str) -> type[Sensor]:
-    """The class of a type that an installed package has.
+    """Return the class of a type that an installed package has.
 
     Raises:
         DriverError: it can't be imported, or is no sensor.
@@ -89,7 +89,7 @@ def _entry_points() -> EntryPoints:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """The file of a module or package in the drivers' folder."""
+    """Return the file of a module or package in the drivers' folder."""
     for file in (folder / f"{name}.py", folder / name / "__init__.py"):
         if file.is_file():
             return file
@@ -127,7 +127,7 @@ def _beside(kind: str, file: Path, rest: str) -> ModuleType:
 
 
 def _imported(file: Path) -> ModuleType:
-    """The module of a file, under a name that no installed one has."""
+    """Return the module of a file, under a name that no installed one has."""
     own_name = file.parent.name if file.name == "__init__.py" else file.stem
     name = f"{_PRIVATE_NAME}{own_name}"
     there = sys.modules.get(name)

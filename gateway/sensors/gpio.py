@@ -27,18 +27,14 @@ PIN: Final = DriverParameter(
     "pin", "whole", "its number (BCM)", is_needed=True, least=0, most=LAST_PIN
 )
 PULL: Final = DriverParameter(
-    "pull", "choice", "what holds it while nothing drives it", "down", choices=tuple(PULLS)
+    "pull", "choice", "resistor that holds it while nothing drives it", "down", choices=tuple(PULLS)
 )
-INPUT_LOW: Final = DriverParameter(
-    "active_low", "flag", 'whether low is active; with pull = "up" it is'
-)
+INPUT_LOW: Final = DriverParameter("active_low", "flag", 'low is active; with pull = "up" it is')
 BOUNCE: Final = DriverParameter(
     "bounce_s", "number", "a change within so long of the last one is not told", 0.0, unit="s"
 )
-OUTPUT_LOW: Final = DriverParameter("active_low", "flag", "whether low is active", default=False)
-INITIAL: Final = DriverParameter(
-    "initial", "flag", "whether it is active at the start", default=False
-)
+OUTPUT_LOW: Final = DriverParameter("active_low", "flag", "low is active", default=False)
+INITIAL: Final = DriverParameter("initial", "flag", "it is active at the start", default=False)
 
 
 class _Pin:
@@ -59,7 +55,7 @@ class _Pin:
         self._opening = threading.Lock()
 
     def device(self) -> Any:
-        """The device.
+        """Return the device.
 
         Raises:
             Exception: gpiozero's own, if the pin can't be had.
@@ -158,7 +154,7 @@ class OutputPin(Actuator):
 
 @driver("a pin as a boolean; a change is told at once", PIN, PULL, INPUT_LOW, BOUNCE)
 def build_input(options: SensorOptions) -> list[Sensor]:
-    """The sensor of a table with a ``pin``, ``pull``, ``active_low`` and ``bounce_s``.
+    """Return the sensor of a table with a ``pin``, ``pull``, ``active_low`` and ``bounce_s``.
 
     Raises:
         SensorConfigError: a key is wrong, or gpiozero is missing.
@@ -181,7 +177,7 @@ def build_input(options: SensorOptions) -> list[Sensor]:
 
 @driver("a pin as a boolean actuator", PIN, OUTPUT_LOW, INITIAL)
 def build_output(options: SensorOptions) -> list[Sensor]:
-    """The actuator of a table with a ``pin``, ``active_low`` and ``initial``.
+    """Return the actuator of a table with a ``pin``, ``active_low`` and ``initial``.
 
     Raises:
         SensorConfigError: a key is wrong, or gpiozero is missing.

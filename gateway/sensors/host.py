@@ -53,7 +53,7 @@ class HostSensor(Sensor):
         self.is_quick = is_quick
 
     def read(self) -> float:
-        """The probe's reading."""
+        """Return the probe's reading."""
         return self._probe()
 
 

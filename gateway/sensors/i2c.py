@@ -35,12 +35,12 @@ REGISTER: Final = DriverParameter(
     "register", "whole", "the number of the register", is_needed=True, least=0, most=0xFF
 )
 WIDTH: Final = DriverParameter(
-    "width", "whole", "how many bytes it has", 1, unit="bytes", least=1, most=MAX_WIDTH
+    "width", "whole", "number of its bytes", 1, unit="bytes", least=1, most=MAX_WIDTH
 )
 ORDER: Final = DriverParameter(
     "order",
     "choice",
-    "which byte comes first: the most or least significant",
+    "byte that comes first: the most or least significant",
     "big",
     choices=("big", "little"),
 )
@@ -51,7 +51,7 @@ UNIT: Final = DriverParameter("unit", "text", "of the value, of the SenML regist
 
 
 def bus(number: int) -> Any:
-    """A bus, to be closed after use.
+    """Return a bus, to be closed after use.
 
     Raises:
         OSError: there is none of this number.
@@ -111,7 +111,7 @@ class Register:
     offset: float = 0.0
 
     def value(self, data: bytes) -> float:
-        """The value of the bytes that were read."""
+        """Return the value of the bytes that were read."""
         number = int.from_bytes(data, self.order, signed=self.is_signed)
         return number * self.scale + self.offset
 
@@ -142,7 +142,7 @@ class I2cRegister(Sensor):
         self._register = register
 
     def read(self) -> float:
-        """The register's value.
+        """Return the register's value.
 
         Raises:
             OSError: the device does not answer.
@@ -173,7 +173,7 @@ class Sht3x(Sensor):
         self._at = at
 
     def read(self) -> Outcome:
-        """Degrees Celsius and per cent (SHT3x-DIS, section 4.13).
+        """Return degrees Celsius and per cent (SHT3x-DIS, section 4.13).
 
         Raises:
             OSError: the device does not answer, or its answer was damaged.
@@ -188,7 +188,7 @@ class Sht3x(Sensor):
 
 
 def crc8(data: bytes) -> int:
-    """The checksum of a word (SHT3x-DIS, section 4.12): polynomial 0x31, begun with 0xFF."""
+    """Return the checksum of a word (SHT3x-DIS, section 4.12): polynomial 0x31, begun with 0xFF."""
     crc = 0xFF
     for byte in data:
         crc ^= byte
@@ -199,7 +199,7 @@ def crc8(data: bytes) -> int:
 
 @driver("a register of any chip", BUS, ADDRESS, REGISTER, WIDTH, ORDER, SIGNED, SCALE, OFFSET, UNIT)
 def build_register(options: SensorOptions) -> list[Sensor]:
-    """The sensor of a table with ``address``, ``register`` and how to read it.
+    """Return the sensor of a table with ``address``, ``register`` and how to read it.
 
     Raises:
         SensorConfigError: a key is wrong, or smbus2 is missing.
@@ -221,7 +221,7 @@ def build_register(options: SensorOptions) -> list[Sensor]:
 
 @driver("temperature and humidity of a Sensirion SHT30, 31 or 35", BUS, SHT3X_ADDRESS)
 def build_sht3x(options: SensorOptions) -> list[Sensor]:
-    """The sensor of a table with ``bus`` and ``address``.
+    """Return the sensor of a table with ``bus`` and ``address``.
 
     Raises:
         SensorConfigError: a key is wrong, or smbus2 is missing.

@@ -36,24 +36,26 @@ HOLDS_S: Final = 300.0
 """So long a message is the device's state unless its table says otherwise."""
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 PAYLOADS: Final = ("text", "json", "senml")
-TOPIC: Final = DriverParameter("topic", "text", "where the device publishes", is_needed=True)
+TOPIC: Final = DriverParameter(
+    "topic", "text", "topic to which the device publishes", is_needed=True
+)
 COMMAND_TOPIC: Final = DriverParameter(
-    "command_topic", "text", "where it is told what to do, if it is an actuator"
+    "command_topic", "text", "topic for its commands, if it is an actuator"
 )
 HOLDS: Final = DriverParameter(
-    "interval_s", "number", "how long a message is its state", HOLDS_S, unit="s"
+    "interval_s", "number", "time for which a message is its state", HOLDS_S, unit="s"
 )
 PAYLOAD: Final = DriverParameter(
     "payload",
     "choice",
-    'what its messages are; with a pointer "json", else "text"',
+    'form of its messages; with a pointer "json", else "text"',
     choices=PAYLOADS,
 )
 POINTER: Final = DriverParameter(
-    "pointer", "text", "where the value stands: in JSON as /state (RFC 6901), in SenML its name", ""
+    "pointer", "text", "place of the value: in JSON as /state (RFC 6901), in SenML its name", ""
 )
 KIND: Final = DriverParameter("kind", "choice", "of the value", NUMBER, choices=KINDS)
-ON: Final = DriverParameter("on", "text", "what says a boolean's true", "")
+ON: Final = DriverParameter("on", "text", "text that says a boolean's true", "")
 OFF: Final = DriverParameter("off", "text", "and its false", "")
 UNIT: Final = DriverParameter("unit", "text", "of the value, of the SenML registry", "")
 
@@ -82,7 +84,7 @@ class MessageForm:
     off: str = ""
 
     def value(self, message: bytes) -> Value:
-        """The value that a message says.
+        """Return the value that a message says.
 
         Raises:
             MessageError: none.
@@ -218,7 +220,8 @@ class MqttActuator(MqttSensor, Actuator):
     HOLDS,
 )
 def build(options: SensorOptions) -> list[Sensor]:
-    """The sensor of a table with a ``topic``, or the actuator, if it has a ``command_topic``.
+    """Return the sensor of a table with a ``topic``, or the actuator, if it has a
+    ``command_topic``.
 
     Raises:
         SensorConfigError: a key is wrong.

@@ -29,7 +29,7 @@ class MqttForm:
     retain: bool = False
 
     def payload(self, record: Record, base_name: str, resolution: float = 0.0) -> bytes | None:
-        """The payload that says a reading; None where the format has no way to say it.
+        """Return the payload that says a reading; None where the format has no way to say it.
 
         That is a reading without a value, in SenML and in text.
 

@@ -26,12 +26,12 @@ AFTER_POWER_ON: Final = 85_000
 DEVICE: Final = DriverParameter(
     "device",
     "text",
-    'which one, as 28-0316a2797b1e; "all": those that there are at the start',
+    'id of the thermometer, as 28-0316a2797b1e; "all": those that there are at the start',
     "all",
 )
 NAME: Final = DriverParameter("name", "text", "of it; of all, what their names begin with")
 OF_FOLDER: Final = DriverParameter(
-    "folder", "text", "where the kernel shows the bus", FOLDER, is_near=True
+    "folder", "text", "folder in which the kernel shows the bus", FOLDER, is_near=True
 )
 
 _DEVICE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{12}")
@@ -56,7 +56,7 @@ class OneWireThermometer(Sensor):
         self._file = file
 
     def read(self) -> Outcome:
-        """Degrees Celsius; uncertain, if it may be what the chip says after a loss of power.
+        """Return degrees Celsius; uncertain, if it may be what the chip says after a loss of power.
 
         Raises:
             OSError: the device is gone, or what it said was damaged on the wire.
@@ -74,7 +74,7 @@ class OneWireThermometer(Sensor):
 
 @driver("a DS18B20 or its kin on the 1-Wire bus", DEVICE, OF_FOLDER, NAME)
 def build(options: SensorOptions) -> list[Sensor]:
-    """The thermometers of a table: the one that ``device`` names, or all that there are now.
+    """Return the thermometers of a table: the one that ``device`` names, or all that there are now.
 
     Raises:
         SensorConfigError: a key is wrong, or there is none.

@@ -45,7 +45,7 @@ class SensorOptions:
         self._is_afar = is_afar
 
     def error(self, key: str, why: str) -> SensorConfigError:
-        """An error that names ``key`` of this table."""
+        """Return an error that names ``key`` of this table."""
         return SensorConfigError(f"{self._where}.{key}" if key else self._where, why)
 
     def take(self, parameter: DriverParameter) -> Any:
@@ -90,7 +90,7 @@ class SensorOptions:
         return key in self._left
 
     def text(self, key: str, default: str | None = None) -> str:
-        """A text; ``default`` if the key is missing.
+        """Return a text; ``default`` if the key is missing.
 
         Raises:
             SensorConfigError: missing without a default, or no text.
@@ -104,7 +104,7 @@ class SensorOptions:
         return value
 
     def whole(self, key: str, default: int | None = None) -> int:
-        """A whole number; ``default`` if the key is missing.
+        """Return a whole number; ``default`` if the key is missing.
 
         Raises:
             SensorConfigError: missing without a default, or no whole number.
@@ -118,7 +118,7 @@ class SensorOptions:
         return value
 
     def number(self, key: str, default: float) -> float:
-        """A finite number; ``default`` if the key is missing.
+        """Return a finite number; ``default`` if the key is missing.
 
         Raises:
             SensorConfigError: no finite number.
@@ -148,7 +148,7 @@ class SensorOptions:
         return value
 
     def choice(self, key: str, choices: Sequence[str], default: str) -> str:
-        """One of several texts; ``default`` if the key is missing.
+        """Return one of several texts; ``default`` if the key is missing.
 
         Raises:
             SensorConfigError: none of them.
@@ -160,7 +160,7 @@ class SensorOptions:
         return str(value)
 
     def table(self, key: str) -> dict[str, Any]:
-        """A table; empty if the key is missing.
+        """Return a table; empty if the key is missing.
 
         Raises:
             SensorConfigError: no table.
@@ -172,7 +172,7 @@ class SensorOptions:
         return value
 
     def rest(self) -> dict[str, Any]:
-        """Every key that is left, for a developer's own class to judge."""
+        """Return every key that is left, for a developer's own class to judge."""
         left, self._left = self._left, {}
         return left
 

@@ -62,16 +62,20 @@ class DriverParameter:
 NAME: Final = DriverParameter(
     "name", "text", "its name at this gateway: path segments such as host/load1", is_needed=True
 )
-INTERVAL: Final = DriverParameter("interval_s", "number", "how often it is read", 10.0, unit="s")
+INTERVAL: Final = DriverParameter(
+    "interval_s", "number", "seconds between readings", 10.0, unit="s"
+)
 ATTRIBUTES: Final = DriverParameter("attributes", "table", "more attributes of its link", {})
 RESOURCE_TYPE: Final = DriverParameter("resource_type", "text", "the link's rt; else the driver's")
 RESOLUTION: Final = DriverParameter(
     "resolution", "number", "the step in which it measures, as 0.1: for what is shown of a value"
 )
 RETAIN: Final = DriverParameter(
-    "retain", "flag", "whether a later subscriber gets the last reading at once", default=False
+    "retain", "flag", "give a later subscriber the last reading at once", default=False
 )
 HOME_ASSISTANT: Final = DriverParameter(
-    "home_assistant", "table", "what Home Assistant is told of it beside", {}
+    "home_assistant", "table", "more that Home Assistant is told of it", {}
 )
-ALERTS: Final = DriverParameter("alerts", "table", "when its readings are wrong", {})
+ALERTS: Final = DriverParameter(
+    "alerts", "table", "limits beyond which its readings raise alerts", {}
+)

@@ -44,7 +44,7 @@ class Reading:
         return next(iter(self.values.values())).value
 
     def records(self, name: str, number: int) -> Iterator[Record]:
-        """A telemetry record for each value.
+        """Yield a telemetry record for each value.
 
         Args:
             name: the sensor's.

@@ -50,7 +50,7 @@ class Series:
         self._values = values
 
     def at(self, elapsed_s: float) -> float:
-        """The value at a time since the start; after the end the series begins again."""
+        """Return the value at a time since the start; after the end the series begins again."""
         within_s = math.fmod(elapsed_s, self.duration_s)
         return self._values[max(0, bisect_right(self._elapsed_s, within_s) - 1)]
 
@@ -59,7 +59,7 @@ class Series:
 
 
 def names() -> list[str]:
-    """The series that ship with the gateway."""
+    """Return the series that ship with the gateway."""
     folder = importlib.resources.files("gateway.sensors") / "data"
     return sorted(
         file.name.removesuffix(".csv") for file in folder.iterdir() if file.name.endswith(".csv")

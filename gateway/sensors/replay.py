@@ -75,7 +75,7 @@ class Replay(Sensor):
         self._started: float | None = None
 
     def read(self) -> float:
-        """The series' value at this time."""
+        """Return the series' value at this time."""
         now = self._clock()
         if self._started is None:
             self._started = now

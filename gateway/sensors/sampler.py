@@ -182,7 +182,8 @@ class Sampler:
         return self._last.get(sensor.name)
 
     def at_hand(self, sensor: Sensor) -> Reading | None:
-        """The last reading while its interval lasts; None if ``current`` has to ask the sensor.
+        """Return the last reading while its interval lasts; None if ``current`` has to ask the
+        sensor.
 
         An actuator's lasts `ACTUATOR_S` at most, unless it tells of each change by itself.
         """

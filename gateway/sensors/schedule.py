@@ -38,7 +38,7 @@ class Schedule:
         self._entries.pop(name, None)
 
     def due(self, now: float) -> list[str]:
-        """The names due by ``now``, longest due first, each once; they are put on again."""
+        """Return the names due by ``now``, longest due first, each once; they are put on again."""
         names = []
         while self._heap and self._heap[0][0] <= now:
             due_at, entry, name = self._heap[0]

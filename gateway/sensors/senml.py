@@ -164,7 +164,7 @@ def _fields(record: SenmlRecord) -> dict[str, Any]:
 
 
 def label_of(value: Value) -> str:
-    """The label of a value: ``v``, ``vs``, ``vb`` or ``vd``."""
+    """Return the label of a value: ``v``, ``vs``, ``vb`` or ``vd``."""
     if isinstance(value, bool):
         return "vb"
     if isinstance(value, str):
@@ -211,7 +211,7 @@ def decode(payload: bytes, content_format: int = CONTENT_FORMAT) -> list[SenmlRe
 
 
 def loaded(payload: bytes, content_format: int) -> list[dict[str, Any]]:
-    """The records of a pack as maps by SenML's labels in JSON, unresolved and unchecked.
+    """Return the records of a pack as maps by SenML's labels in JSON, unresolved and unchecked.
 
     Raises:
         SenmlError: not JSON or CBOR, or no array of maps.
@@ -240,7 +240,7 @@ def loaded(payload: bytes, content_format: int) -> list[dict[str, Any]]:
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; one with a key twice says different things to different readers."""
+    """Return an object of JSON; one with a key twice says different things to different readers."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]

@@ -114,8 +114,8 @@ class Sensor(DeviceResource):
     parts: Mapping[str, SensorPart] = {}
     """The values by name, where a ``read`` returns several; ``unit`` and ``kind`` are theirs."""
     size_bytes: int = 0
-    """About how long its longest value is, if that may be more than a datagram takes: the link's
-    ``sz``."""
+    """The estimated size of its longest value, if that may be more than a datagram takes: the
+    link's ``sz``."""
     is_pushed: bool = False
     """True if its readings come by themselves (`hear`, or a task of its own that calls ``push``):
     then ``read`` is asked for the last one alone, and ``interval_s`` is how long one holds."""

@@ -28,5 +28,6 @@ async def set_in_turn(sampler: Sampler, actuator: Actuator, value: Value, asker:
 
 
 def _resource_of(sensor: Sensor) -> tuple[bytes, ...]:
-    """The path of a sensor's resource (`docs/sensors.md`), by which its writes take turns."""
+    """Return the path of a sensor's resource (`docs/sensors.md`), by which its writes take
+    turns."""
     return (b"sensors", *sensor.name.encode().split(b"/"))

@@ -20,7 +20,7 @@ from light_dataclasses import dataclass
 
 NAME: Final = "sensors.json"
 VERSION: Final = 1
-"""Of what the file says."""
+"""The version of the file's format."""
 WITHOUT: Final = "sensors that were added while the gateway ran are gone: add them again"
 MAX_ADDED: Final = 256
 """Tables that may be added."""
@@ -43,7 +43,7 @@ class SensorFactory(Protocol):
     def __call__(
         self, tables: Sequence[_Table], *, known: Sequence[ConfiguredSensor], is_afar: bool
     ) -> list[ConfiguredSensor]:
-        """Those of ``known`` that have the same table are taken as they are."""
+        """Return those of ``known`` that have the same table are taken as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class SensorStock:
         """The plan that holds."""
 
     def configured(self, tables: Sequence[_Table]) -> SensorPlan:
-        """A plan with the tables of a configuration.
+        """Return a plan with the tables of a configuration.
 
         Raises:
             SensorConfigError: one of them is wrong.
@@ -108,7 +108,7 @@ class SensorStock:
         return self._with(built, self._load(), build)
 
     def with_added(self, table: _Table) -> SensorPlan:
-        """A plan with one more.
+        """Return a plan with one more.
 
         Raises:
             SensorConfigError: it is wrong.
@@ -124,7 +124,7 @@ class SensorStock:
         return SensorPlan(self.plan.configured, added, [*self.plan.tables, dict(table)])
 
     def with_changed(self, name: str, changes: _Table) -> SensorPlan:
-        """A plan with another table for a sensor that was added, in place of its own.
+        """Return a plan with another table for a sensor that was added, in place of its own.
 
         Args:
             name: the sensor's.
@@ -145,7 +145,7 @@ class SensorStock:
         return SensorPlan(self.plan.configured, [*left.added, *built], tables)
 
     def without(self, name: str) -> SensorPlan:
-        """A plan without one that was added, and without what else its table made.
+        """Return a plan without one that was added, and without what else its table made.
 
         Raises:
             KeyError: there is no such sensor.
@@ -158,7 +158,7 @@ class SensorStock:
         return SensorPlan(self.plan.configured, left, tables)
 
     def added_table(self, name: str) -> _Table:
-        """The table of a sensor that was added.
+        """Return the table of a sensor that was added.
 
         Raises:
             KeyError: there is no such sensor.

@@ -67,7 +67,7 @@ Outcome = Value | Measured | Mapping[str, Value | Measured]
 
 
 def checked(value: object) -> Value:
-    """A value as it is published: whole numbers become floats.
+    """Return a value as it is published: whole numbers become floats.
 
     Raises:
         ValueKindError: no value, a number that is not finite, or one that is too long.
@@ -106,7 +106,7 @@ def _checked_number(value: float) -> float:
 
 
 def checked_unit(unit: object) -> str:
-    """A unit as a record carries it.
+    """Return a unit as a record carries it.
 
     Raises:
         ValueKindError: no text that can be printed, or one that is too long.
@@ -145,7 +145,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def fitting(value: Value, kind: ValueKind) -> Value:
-    """A value as one of a kind: 1 and 0 are true and false, and the other way round.
+    """Return a value as one of a kind: 1 and 0 are true and false, and the other way round.
 
     Raises:
         ValueKindError: it is of another kind.
@@ -161,7 +161,8 @@ def fitting(value: Value, kind: ValueKind) -> Value:
 
 
 def shown(value: Value, resolution: float = 0.0) -> Value:
-    """A value as it is written in decimal: without what binary arithmetic left behind its digits.
+    """Return a value as it is written in decimal: without what binary arithmetic left behind its
+    digits.
 
     Args:
         value: exact, as a record has it.
@@ -184,7 +185,7 @@ def _decimals(resolution: float) -> int:
 
 
 def as_text(value: Value) -> str:
-    """A value as text, a number as a person writes it: ``21.5``, and ``1`` for 1.0."""
+    """Return a value as text, a number as a person writes it: ``21.5``, and ``1`` for 1.0."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -194,7 +195,7 @@ def as_text(value: Value) -> str:
 
 
 def from_text(text: str, kind: ValueKind) -> Value:
-    """The value of a kind that a text says.
+    """Return the value of a kind that a text says.
 
     Raises:
         ValueKindError: it says none.
@@ -221,12 +222,12 @@ def from_text(text: str, kind: ValueKind) -> Value:
 
 
 def base64url(data: bytes) -> str:
-    """Bytes in the alphabet for URLs, without padding (RFC 4648, section 5)."""
+    """Return bytes in the alphabet for URLs, without padding (RFC 4648, section 5)."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def from_base64url(text: str) -> bytes:
-    """The bytes of such a text; padding may be there.
+    """Return the bytes of such a text; padding may be there.
 
     Raises:
         ValueKindError: it is none.

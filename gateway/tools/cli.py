@@ -358,7 +358,7 @@ def _add_demo(commands: _Commands) -> None:
         type=Path,
         default=Path("demo-report"),
         metavar="DIR",
-        help="where to leave the report and the page (default demo-report)",
+        help="folder for the report and the page (default demo-report)",
     )
     demo.set_defaults(command=_demo)
 

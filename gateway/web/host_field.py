@@ -33,5 +33,5 @@ def names_this_machine(host_field: str, names: Collection[str] = ()) -> bool:
 
 
 def _folded(name: str) -> str:
-    """A name as it is compared with others: case and the root's dot say nothing."""
+    """Return a name as it is compared with others: case and the root's dot say nothing."""
     return name.removesuffix(".").lower()

@@ -19,7 +19,7 @@ from coap_script import Line, matched
 from coap_engine.engine import Engine
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.limits import EngineLimits
-from coap_engine.message import Asked, CoapPeer, CoapResponse, Ended
+from coap_engine.message import CoapPeer, CoapResponse, ExchangeEnded, RequestReceived
 from coap_engine.observation import ConfirmRules
 from dtls.datagrams import PeerAddress
 from gateway.coap.answers import Answers
@@ -110,9 +110,9 @@ class Plug:
         """Let everything go on that can."""
         for _ in range(_TURNS):
             for event in self.engine.events():
-                if isinstance(event, Asked):
+                if isinstance(event, RequestReceived):
                     self._answer(event)
-                elif isinstance(event, Ended):
+                elif isinstance(event, ExchangeEnded):
                     self.answers.ended(event.exchange)
             for datagram, _peer in self.engine.datagrams_to_send():
                 self._sent.append(Line.decode(datagram))
@@ -122,7 +122,7 @@ class Plug:
         """Leave no task."""
         await self.answers.stop()
 
-    def _answer(self, asked: Asked) -> None:
+    def _answer(self, asked: RequestReceived) -> None:
         answer = self.answers.asked(asked, self.now, self._respond, lambda *_: None)
         if answer is not None:
             self._respond(asked.exchange, *answer)

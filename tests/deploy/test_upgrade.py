@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.deploy, pytest.mark.timeout(3600)]
 
 SOUTH = "gw-south"
 TRIAL_S = 25
-"""In which the Pi goes back by itself, once nobody is there."""
+"""The time in which the Pi goes back by itself, once nobody is there."""
 SETTLED_S = 900.0
 """A trial that a power cut ended begins anew at the boot, and has its whole time."""
 

@@ -10,7 +10,7 @@ from failing_datagrams import DatagramNames
 
 from coap_engine import codes, option_numbers
 from coap_engine.engine import Engine
-from coap_engine.message import CoapPeer, CoapRequest, Responded, Unanswered
+from coap_engine.message import CoapPeer, CoapRequest, RequestFailed, ResponseReceived
 from dtls.context import ClientContext
 from dtls.session import DtlsSession, SessionState
 
@@ -117,11 +117,11 @@ class CoapWriter:
     def _take(self) -> bool:
         """Take what came of the request; return whether the server is there."""
         for event in self._engine.events():
-            if isinstance(event, Responded) and event.exchange == self._asked:
+            if isinstance(event, ResponseReceived) and event.exchange == self._asked:
                 self._asked = None
                 if event.response.code == codes.CHANGED:
                     self.acknowledged.append(self.wanted.pop(0))
-            elif isinstance(event, Unanswered) and event.exchange == self._asked:
+            elif isinstance(event, RequestFailed) and event.exchange == self._asked:
                 return False  # the server may have forgotten its session
         return True
 

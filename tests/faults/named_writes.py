@@ -20,7 +20,7 @@ from aiocoap import resource
 from virtual_loop import VirtualLoop
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, RequestReceived
 from gateway.coap.answers import Answers
 from gateway.coap.peers import VouchedAddress
 from gateway.coap.remote.answers import RemoteAnswers
@@ -38,7 +38,7 @@ from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.members.place import Place
 from tree_handler.remote.query import RemoteQueries
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 NEAR, FAR = "gw-near", "gw-far"
 VALVES: Final = 12
@@ -216,9 +216,9 @@ class Life:
         life = self._world.lives.get(gateway_id)
         return None if life is None else life.epoch
 
-    def way_to(self, gateway_id: str) -> WayThere | None:
+    def way_to(self, gateway_id: str) -> GatewayLocation | None:
         epoch = self.epoch_of(gateway_id)
-        return None if epoch is None else WayThere(epoch, epoch)
+        return None if epoch is None else GatewayLocation(epoch, epoch)
 
     def tell_of_moves(self, told: Callable[[float], None]) -> None:
         self.moved.append(told)
@@ -245,7 +245,7 @@ class Life:
             self.answered[message] = response
             told(response)
 
-        asked = Asked(self._exchange, peer, request)
+        asked = RequestReceived(self._exchange, peer, request)
         now = asyncio.get_running_loop().time()
         answer = self._answers.asked(asked, now, respond, lambda *_: None)
         if answer is not None:

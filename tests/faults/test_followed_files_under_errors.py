@@ -23,7 +23,7 @@ from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.enrolment import following, requests
 from gateway.trust.enrolment.desk import Asker, EnrolmentDesk
 from gateway.trust.enrolment.following import FollowedFiles, TrustFollower
-from gateway.trust.enrolment.requests import TrustedNow
+from gateway.trust.enrolment.requests import EnrolmentAnswer
 
 OPEN = io.open
 """As it is before calls fail."""
@@ -61,10 +61,10 @@ class FollowedGateway:
     def client(self, *_: object) -> FollowedGateway:
         return self
 
-    def trust(self) -> TrustedNow:
+    def trust(self) -> EnrolmentAnswer:
         return self._desk.answer("GET", requests.TRUST, b"", Asker("192.0.2.1"))
 
-    def renew(self, name: str, key: PrivateKey) -> TrustedNow:
+    def renew(self, name: str, key: PrivateKey) -> EnrolmentAnswer:
         body = requests.json.dumps({"request": requests.asked(key, name)}).encode()
         first = next(one for one in self._authority.issued() if one.name == name)
         shown = first.certificate.public_bytes(Encoding.DER)

@@ -56,7 +56,7 @@ class Guarded:
         return self.gateway.process
 
     def edition(self) -> set[int]:
-        """By which editions its parts go."""
+        """Return the editions by which its parts go."""
         dialled = self.process.parts.attachment.neighbours.status()["addresses"]
         keys = self.process.parts.access.files.keystore.identities()
         return {

@@ -15,7 +15,7 @@ from coap_engine.codec import CON, NON, CoapMessage
 from coap_engine.engine import Engine
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.freshness import FreshnessRules
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, RequestReceived
 
 PEERS = (
     CoapPeer(("192.0.2.1", 5683), "192.0.2.1"),
@@ -44,7 +44,7 @@ def coap(data: bytes) -> None:
         peer = PEERS[how & 3]
         engine.receive_datagram(datagram, peer, now)
         for event in engine.events():
-            if isinstance(event, Asked) and how & 4:
+            if isinstance(event, RequestReceived) and how & 4:
                 engine.respond(event.exchange, ANSWERS[how >> 3 & 3], now)
                 observed += [event.exchange] * event.request.observe
         _check_amplification(engine, peer, len(datagram))

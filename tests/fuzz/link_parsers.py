@@ -26,7 +26,7 @@ from tree_handler.remote.message import Answer, Query
 from tree_handler.remote.resource import MAX_PAYLOAD_BYTES
 from tree_handler.replication import ranges_wire
 from tree_handler.replication.repair import Request as RepairRequest
-from tree_handler.replication.repair import Seek, Sought, Summary
+from tree_handler.replication.repair import SearchResult, Seek, Summary
 from tree_handler.retained import sync_wire
 from tree_handler.routing import direct, interest, locator, wire
 from tree_handler.spanning.bpdu import MAX_BYTES as BPDU_BYTES
@@ -139,7 +139,7 @@ MEMBERS: dict[str, Parser] = {
         {"streams": _packed(lambda n: ["a", 1, 1, _streams(n)])},
     ),
     "sought": Parser(
-        Sought.decode,
+        SearchResult.decode,
         MEMBER,
         ranges_wire.MAX_BYTES,
         {
@@ -163,7 +163,7 @@ MEMBERS: dict[str, Parser] = {
         },
     ),
     "what is behind": Parser(
-        locator.Behind.decode,
+        locator.ReachUpdate.decode,
         MEMBER,
         locator.MAX_BYTES,
         {
@@ -244,7 +244,7 @@ MEMBERS: dict[str, Parser] = {
         {"keys": _packed(lambda n: [msgpack.packb(["g", 1, [[b"", 0, 0, []]] * n]), bytes(64)])},
     ),
     "message for one gateway": Parser(
-        direct.Passed.decode,
+        direct.DirectMessage.decode,
         MEMBER,
         direct.SIZE.bytes_max,
         {"payload": _packed(lambda n: ["g", 1, "t", bytes(n)])},

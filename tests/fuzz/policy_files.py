@@ -12,13 +12,13 @@ import random
 from collections.abc import Iterator
 
 from gateway.trust.policy import policy_file
-from gateway.trust.policy.action import Action, Where
+from gateway.trust.policy.action import Action, ActionPlace
 from gateway.trust.policy.faults import AccessFileError
 from gateway.trust.policy.findings import findings
 from gateway.trust.policy.policy import Policy
 from gateway.trust.policy.principal import STRANGER
 
-HERE = Where("gw-a", "campus", "north")
+HERE = ActionPlace("gw-a", "campus", "north")
 _ACTIONS = tuple(
     Action.parse(text, HERE)
     for text in (

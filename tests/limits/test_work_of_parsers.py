@@ -40,7 +40,7 @@ MADE_BYTES = {
 }
 """The most bytes that C code may make of one input, by its sender."""
 HOSTILE_BYTES = 1 << 20
-"""Of what no honest gateway sends; more would show no more."""
+"""More bytes than any honest gateway sends; more would show no more."""
 SHAPES = [(name, shape) for name, parser in work.PARSERS.items() for shape in parser.shapes]
 
 

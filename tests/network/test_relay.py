@@ -12,7 +12,7 @@ from relay_bed import FILTERS, RELAY, USER, RelayBed, relay_bed, waiting
 
 pytestmark = pytest.mark.peer("/usr/sbin/sshd", "openssh-server")
 NAT = "192.0.2.2"
-"""Whom the relay sees in place of the Pi."""
+"""The address that the relay sees in place of the Pi's."""
 WHERE = FILTERS.address("gw-a")
 HOST, _, WAY_PORT = WHERE.rpartition(":")
 

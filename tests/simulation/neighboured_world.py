@@ -26,7 +26,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.answering import answer
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Request, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchResult, Seek, Summary
 from tree_handler.replication.replication import (
     Append,
     Look,
@@ -152,7 +152,7 @@ class Side:
             case "seek":
                 actions = repair.receive_seek(LINK, Seek.decode(data), now)
             case "sought":
-                actions = repair.receive_sought(LINK, Sought.decode(data), now)
+                actions = repair.receive_sought(LINK, SearchResult.decode(data), now)
             case _:
                 actions = repair.receive_done(LINK, now)
         self.carry_out(actions)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from cloud_ingest.collector.sharing import KeptNumbers, Sharing, SharingLimits
-from cloud_ingest.collector.spooled import Spooled
+from cloud_ingest.collector.spooled import SpoolStatement
 from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags, Header
 from tree_handler.intervals import Intervals
@@ -94,10 +94,10 @@ class Member:
         kept = self.core.kept
         self.file = pack_numbers(kept.mine), pack_numbers(kept.elsewhere)
 
-    def hear(self, told: Spooled, now: float) -> None:
+    def hear(self, told: SpoolStatement, now: float) -> None:
         if self.core is None:
             return
-        known, _ = self.core.receive(Spooled.decode(told.encode()), now)
+        known, _ = self.core.receive(SpoolStatement.decode(told.encode()), now)
         for stream, numbers in known.items():
             self.have.setdefault(stream, Intervals()).update(numbers)
 
@@ -110,7 +110,7 @@ class Group:
         self.now = 0.0
         self.members = {name: Member(name, names, limits) for name in names}
         self.accepted: list[Batch] = []
-        self.words: list[Spooled] = []
+        self.words: list[SpoolStatement] = []
         for member in self.members.values():
             member.start(self.now)
 
@@ -129,7 +129,7 @@ class Group:
             return
         self.words += [member.core.tell(name) for name in member.core.others]
 
-    def hear(self, told: Spooled) -> None:
+    def hear(self, told: SpoolStatement) -> None:
         self.members[told.receiver].hear(told, self.now)
 
     def pass_time(self, seconds: float) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tree_handler.batch import Epoch
 from tree_handler.clock_readings import DRIFT_BITS
 from tree_handler.origin_clocks import NEWS_US, STAMP_US, OriginClocks, stamp
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 SECOND = 1_000_000
 LIE_US = 10**9 * SECOND
@@ -145,7 +145,7 @@ class Fleet:
 
     # -- what is so --------------------------------------------------------------------------------
 
-    def way(self, one: Machine, gateway_id: str) -> WayThere | None:
+    def way(self, one: Machine, gateway_id: str) -> GatewayLocation | None:
         """As the locator knows it."""
         wanted = int(gateway_id.removeprefix("gw-"))
         seen = {one.number}
@@ -153,7 +153,7 @@ class Fleet:
         while queue:
             link, at = queue.popleft()
             if at == wanted:
-                return WayThere(link, self.machines[at].epoch)
+                return GatewayLocation(link, self.machines[at].epoch)
             seen.add(at)
             queue += [(link, n) for n in self.machines[at].links.values() if n not in seen]
         return None

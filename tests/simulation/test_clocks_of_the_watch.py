@@ -19,7 +19,7 @@ from cloud_ingest.fleet.watch import FleetWatch
 from record_formats.status_record import StatusRecord
 
 WRONG_S = 200.0
-"""Since when a clock is wrong, if it is not wrong from the beginning."""
+"""The time since which a clock is wrong, if it is not wrong from the beginning."""
 GOES_S, COMES_S, END_S = 330.0, 520.0, 700.0
 """Seconds at which two gateways fall silent, one of them comes back, and all is looked at."""
 

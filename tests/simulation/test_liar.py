@@ -24,7 +24,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.arrivals import Arrivals
-from tree_handler.replication.told_neighbour import ToldNeighbour
+from tree_handler.replication.neighbour_picture import NeighbourPicture
 from tree_handler.seal import Seals
 from tree_handler.simulation import runs
 from tree_handler.simulation.faults import FaultOptions
@@ -74,11 +74,11 @@ def _is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
         self.must_prove = False
         return made(self, *expected)  # type: ignore[arg-type]  # as it is called
 
-    def last_known(self: ToldNeighbour, stream: Epoch) -> int:
+    def last_known(self: NeighbourPicture, stream: Epoch) -> int:
         return self.picture.have.get(stream, Intervals()).last
 
     monkeypatch.setattr(AntiEntropy, "out_of_reach", out_of_reach)
-    monkeypatch.setattr(ToldNeighbour, "last_known", last_known)
+    monkeypatch.setattr(NeighbourPicture, "last_known", last_known)
 
 
 @pytest.mark.parametrize(("broken", "likely"), [(_proves_nothing, 1), (_is_believed, 4)])

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from tree_handler.remote.answered import SentAnswers
-from tree_handler.remote.asked_before import AskedBefore
 from tree_handler.remote.asking import Outstanding
 from tree_handler.remote.executing import Executions
 from tree_handler.remote.repeats import Repeats
+from tree_handler.remote.request_memory import RequestMemory
 from tree_handler.remote.watches import _Watch
 from tree_handler.simulation.querying_gateway import RemoteOutcome
 from tree_handler.simulation.remote import RemoteWorld
@@ -47,13 +47,13 @@ def test_sleepers_break_no_promise_and_are_answered_as_they_would_not_be_without
 
 
 def _takes_every_copy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(AskedBefore, "take", lambda *_: None)
+    monkeypatch.setattr(RequestMemory, "take", lambda *_: None)
     monkeypatch.setattr(SentAnswers, "again", lambda *_: None)
 
 
 def _executes_what_it_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Executions, "is_full_for", _every_third())
-    monkeypatch.setattr(AskedBefore, "take", lambda *_: None)
+    monkeypatch.setattr(RequestMemory, "take", lambda *_: None)
     monkeypatch.setattr(SentAnswers, "note_refusal", lambda *_: None)
 
 

@@ -15,11 +15,11 @@ from tree_handler.replication.actions import ReplicationAction, SendRequest
 from tree_handler.replication.anti_entropy import AntiEntropy
 from tree_handler.replication.forgetting import Forgetting
 from tree_handler.replication.hearsay import Hearsay
+from tree_handler.replication.neighbour_picture import NeighbourPicture
 from tree_handler.replication.repair import SearchId
 from tree_handler.replication.replication import Replication
 from tree_handler.replication.search import Searches
 from tree_handler.replication.telling import Telling
-from tree_handler.replication.told_neighbour import ToldNeighbour
 from tree_handler.retained import sync, tombstones
 from tree_handler.retained.sync_state import SyncLink
 from tree_handler.simulation.runs import run
@@ -66,7 +66,7 @@ def test_an_error_of_reading_that_is_taken_for_an_absence_is_found(
 
 
 def test_late_answers_that_are_no_sign_of_life_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    came, done, gives_up = AntiEntropy.came, AntiEntropy.done, ToldNeighbour.gives_up
+    came, done, gives_up = AntiEntropy.came, AntiEntropy.done, NeighbourPicture.gives_up
 
     def came_in_vain(self: AntiEntropy, link: int, header: Header) -> None:
         if self._neighbours[link].asked is not None:
@@ -75,13 +75,13 @@ def test_late_answers_that_are_no_sign_of_life_are_found(monkeypatch: pytest.Mon
     def done_in_vain(self: AntiEntropy, link: int, now: float) -> list[SendRequest]:
         return [] if self._neighbours[link].asked is None else done(self, link, now)
 
-    def given_up_for_good(self: ToldNeighbour, timeout_s: float, now: float) -> None:
+    def given_up_for_good(self: NeighbourPicture, timeout_s: float, now: float) -> None:
         gives_up(self, timeout_s, now)
         self.ask_again_at = math.inf
 
     monkeypatch.setattr(AntiEntropy, "came", came_in_vain)
     monkeypatch.setattr(AntiEntropy, "done", done_in_vain)
-    monkeypatch.setattr(ToldNeighbour, "gives_up", given_up_for_good)
+    monkeypatch.setattr(NeighbourPicture, "gives_up", given_up_for_good)
     found = violations(replace(SMALL, happening="stalled"))
     assert any("asks nobody" in what for what in found)
 
@@ -107,7 +107,7 @@ def _tell_without_stopping(self: Agreements, neighbour: Neighbour) -> None:
     self._reset(neighbour)
 
 
-def _put_off_for_good(self: ToldNeighbour, at_least_s: float, now: float) -> None:
+def _put_off_for_good(self: NeighbourPicture, at_least_s: float, now: float) -> None:
     self.put_off |= self.unproven
     self.put_off_until = math.inf
 
@@ -130,7 +130,7 @@ def _put_off_for_good(self: ToldNeighbour, at_least_s: float, now: float) -> Non
         pytest.param(
             replace(SMALL, happening="renew"),
             {
-                (ToldNeighbour, "puts_off"): _put_off_for_good,
+                (NeighbourPicture, "puts_off"): _put_off_for_good,
                 (AntiEntropy, "ask_anew"): lambda *_: [],
             },
             "that others have",

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.node.signing.ring import MAX_KEYS, CertificateRing, fingerprint_of
-from gateway.node.signing.trust import Chain, Trust, Vouched
+from gateway.node.signing.trust import CertificateFacts, Chain, Trust
 
 GATEWAYS = 12
 RENEWALS_A_YEAR = 7
@@ -28,10 +28,10 @@ class ModelTrust(Trust):
     def __init__(self) -> None:
         self._key = Ed25519PrivateKey.generate().public_key()
 
-    def check(self, chain: Chain, now_s: float) -> Vouched:
+    def check(self, chain: Chain, now_s: float) -> CertificateFacts:
         gateway_id, day = chain[0].decode().split()
         from_s = float(day) * DAY_S
-        return Vouched(gateway_id, self._key, from_s, from_s + 90 * DAY_S)
+        return CertificateFacts(gateway_id, self._key, from_s, from_s + 90 * DAY_S)
 
 
 class Fleet:

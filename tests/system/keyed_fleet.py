@@ -145,7 +145,7 @@ password_file = "passwords"
         return Peer(*streams, 5)
 
     def without_link_s(self, other: str) -> list[float]:
-        """For how long each time there was no link to another one, by the log."""
+        """Return how long each time there was no link to another one, by the log."""
         found: list[float] = []
         ended: datetime | None = None
         for line in self.lines:

@@ -392,7 +392,7 @@ async def soak(run: Run, moments: list[str]) -> Run:
 
 
 def plan(seed: int, kills: int) -> list[str]:
-    """At which moments to kill: every kind in turn, from a place of chance on in a long run."""
+    """Return the moments of a run's kills: every kind in turn, from a place of chance on."""
     chance = random.Random(seed)
     moments = list(itertools.islice(itertools.cycle(MOMENTS), kills))
     if kills > len(MOMENTS):

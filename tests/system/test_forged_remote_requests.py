@@ -20,7 +20,7 @@ from tree_handler.batch import Entry
 from tree_handler.remote.message import Query
 from tree_handler.remote.query import QUERY_TOPIC
 from tree_handler.remote.resource import ResourceRequest
-from tree_handler.routing.direct import Passed
+from tree_handler.routing.direct import DirectMessage
 
 TOPIC = QUERY_TOPIC + "gw-b"
 VALVE = '[[sensors]]\ntype = "switch"\nname = "valve"\n'
@@ -110,7 +110,7 @@ async def test_what_a_gateway_asked_is_executed_once_whoever_says_it_again(
     passes_on = direct.receive
 
     def overhear(link: int, data: bytes) -> Any:
-        passed = Passed.decode(data)
+        passed = DirectMessage.decode(data)
         if passed.topic == TOPIC:
             overheard.append(passed.payload)
         return passes_on(link, data)

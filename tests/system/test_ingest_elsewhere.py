@@ -24,8 +24,8 @@ from disks import Tmpfs, unmounted_at_the_end
 from ingest_bed import DEADLINE_S, Collected, Job, check, kill, until, workers
 from ports import free_port
 
-from cloud_ingest.ingest.again import AgainRead, QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
+from cloud_ingest.ingest.quarantine_reread import QuarantineReread, RereadCounts
 from cloud_ingest.job import java
 from cloud_ingest.ledger.number_ledger import LedgerChange
 from cloud_ingest.mapping import rules as mapping_rules
@@ -230,9 +230,9 @@ def test_the_quarantine_is_read_again_and_filters_find_rows_in_an_object_store(
     assert done.returncode == 0, done.stderr
     rules = mapping_rules.read('[[mapping]]\ntopic = "#"\nformat = "raw"\nsensor = "again"\n')
     before = len(list(messages(store, ["origin"])))
-    moved = QuarantineAgain(store, rules).run()
+    moved = QuarantineReread(store, rules).run()
     assert (moved.moved > 0, moved.left, moved.unsure) == (True, 0, 0)
-    assert QuarantineAgain(store, rules).run() == AgainRead(0, 0, 0)
+    assert QuarantineReread(store, rules).run() == RereadCounts(0, 0, 0)
     assert len(list(messages(store, ["origin"]))) == before
     table = IngestTable(store.at("telemetry"), TELEMETRY, PARTITIONS)
     found = table.dataset().to_table(filter=pc.field("sensor") == "again")

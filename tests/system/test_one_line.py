@@ -173,9 +173,7 @@ def test_growth_and_timing_are_told_as_json_too() -> None:
 @pytest.mark.parametrize(("command", "timeout_s"), [("status", 15), ("drain", 60), ("get", 15)])
 def test_help_names_the_time_out_that_holds(command: str, timeout_s: int) -> None:
     _, out, _ = run([*HEDGEROW, command, "--help"])
-    assert f"--timeout S how long to wait, in seconds (default: {timeout_s})" in " ".join(
-        out.split()
-    )
+    assert f"--timeout S time to wait, in seconds (default: {timeout_s})" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(

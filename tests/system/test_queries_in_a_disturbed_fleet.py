@@ -54,7 +54,7 @@ class Fault:
     ended: float
 
     def since(self, pair: Pair) -> float:
-        """From when on a pair should be answered again."""
+        """Return the time from which on a pair should be answered again."""
         return self.ended if self.victim in pair or "*" in pair else self.began
 
 

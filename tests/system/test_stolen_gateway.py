@@ -26,7 +26,7 @@ from gateway.node.signing.quarantine import FOLDER
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import Summary
 from tree_handler.retained.message import VERSION
-from tree_handler.routing.locator import Behind
+from tree_handler.routing.locator import ReachUpdate
 
 COUNT = 200
 THIEF = "gw-x"
@@ -236,7 +236,7 @@ async def test_nobody_else_says_that_a_gateway_has_had_or_has_another_life(fleet
     await until(lambda: "gw-b" not in a.process.parts.node.locator.reached)
     while a.process.parts.node.locator.epoch_of("gw-b") != 1:
         for other in list(x.process.parts.node.links.values()):
-            other.send_control(b"$hedgerow/behind", Behind(False, {"gw-b": 1}).encode())
+            other.send_control(b"$hedgerow/behind", ReachUpdate(False, {"gw-b": 1}).encode())
         await asyncio.sleep(0.05)
     assert not a.process.parts.life._is_over
     await b.start(neighbours=[f"127.0.0.1:{a.port}"])

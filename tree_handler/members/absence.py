@@ -73,7 +73,7 @@ class AbsenceNotice:
         return cls(record.id, record.epoch, record.version)
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb([self.id, self.epoch, self.version])
         return packed
 

@@ -131,7 +131,7 @@ class Hierarchy:
                 yield other
 
     def _above(self, record: MemberRecord) -> Iterator[str]:
-        """The parent, then its substitutes: all that come first in the record's own pools."""
+        """Yield the parent, then its substitutes: all that come first in the record's own pools."""
         given: set[str] = set()
         pools = (
             self._groups.get((record.domain, record.group), []),
@@ -169,7 +169,7 @@ class Membership:
 
     @property
     def absences(self) -> int:
-        """Of how many gateways it is known that they are absent."""
+        """Return the number of gateways that are known to be absent."""
         return len(self._absent)
 
     @property
@@ -244,7 +244,8 @@ class Membership:
         return True
 
     def latest_epoch(self, gateway_id: str) -> int:
-        """The latest life of a gateway of which a record or an absence tells; 0 if none does."""
+        """Return the latest life of a gateway of which a record or an absence tells; 0 if none
+        does."""
         record, (absent, _) = self._records.get(gateway_id), self._absent.get(gateway_id, _NEVER)
         return absent if record is None else max(record.epoch, absent)
 
@@ -306,7 +307,7 @@ class Membership:
         del self._absent[next(void, next(iter(self._absent)))]
 
     def get(self, gateway_id: str) -> MemberRecord | None:
-        """The record of a gateway."""
+        """Return the record of a gateway."""
         return self._records.get(gateway_id)
 
     def __len__(self) -> int:
@@ -319,7 +320,7 @@ class Membership:
         return iter(sorted(self._records.values(), key=lambda record: record.id))
 
     def find(self, domain: str, group: str, node: str) -> list[MemberRecord]:
-        """The gateways that a path names, by id.
+        """Return the gateways that a path names, by id.
 
         Args:
             domain: a name, ``-`` for none, ``+`` for any name, ``*`` for any name or none.
@@ -345,7 +346,7 @@ class Membership:
         ]
 
     def hierarchy(self) -> Hierarchy:
-        """The hierarchy of the records; computed once for each change of the set."""
+        """Return the hierarchy of the records; computed once for each change of the set."""
         if self._hierarchy is None:
             self._hierarchy = Hierarchy.of(self._records.values(), self.suspects)
         return self._hierarchy

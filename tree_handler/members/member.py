@@ -97,7 +97,7 @@ class MemberRecord:
         return self.place.prefix(self.id)
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb({name: getattr(self, name) for name in self.__slots__})
         return packed
 

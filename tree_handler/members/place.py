@@ -26,7 +26,7 @@ _ZONE: Final = re.compile(r"[A-Za-z0-9._-]{1,15}")
 
 
 def check_name(what: str, value: object) -> str:
-    """A gateway id, or the name of a domain or group, if it is one.
+    """Return a gateway id, or the name of a domain or group, if it is one.
 
     Raises:
         ProtocolError: not ``[a-z0-9]([a-z0-9-]{0,62})``; the message starts with ``what``.

@@ -1,4 +1,4 @@
-"""Whom a gateway dials in place of neighbours that are gone for good (row A2).
+"""Substitutes: gateways that are dialled in place of neighbours that are gone for good (row A2).
 
 A gateway that dials configured neighbours alone would stay by itself when they are gone, though it
 knows where others are: their records say it. So it dials one of those others that its tree does not
@@ -192,7 +192,7 @@ class Substitution:
         return self._leave()
 
     def _taken_back(self, seen: WaysHome, now: float) -> list[SubstituteAction]:
-        """A configured neighbour is there; the substitute that was left may have been missed."""
+        """Take back the substitute that was left for a configured neighbour, if it was missed."""
         left = self._left
         if left is None:
             return []

@@ -79,7 +79,7 @@ class Question:
     ids: tuple[str, ...]
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb(self.ids)
         return packed
 

@@ -22,7 +22,7 @@ _NOBODY: AudienceMembers = frozenset()
 
 
 class Audience(NamedTuple):
-    """Whom a topic concerns.
+    """The gateways that a topic concerns.
 
     Attributes:
         advertisers: gateways that publish it.
@@ -47,7 +47,7 @@ class Audiences:
 
     @classmethod
     def from_records(cls, records: Mapping[str, Interest]) -> Audiences:
-        """The audiences that follow from these records."""
+        """Return the audiences that follow from these records."""
         audiences = cls()
         audiences.take(records)
         return audiences
@@ -66,7 +66,7 @@ class Audiences:
         return bool(topics or filters)
 
     def of(self, topic: str) -> Audience:
-        """The audience of a topic, advertised or not."""
+        """Return the audience of a topic, advertised or not."""
         found = self._audience.get(topic)
         return found or Audience(_NOBODY, self._index.matching_keys(topic))
 
@@ -92,7 +92,7 @@ class Audiences:
                 topics.add(topic)
 
     def _matched_by(self, filters: Iterable[str]) -> set[str]:
-        """The advertised topics that these filters match, or more."""
+        """Return the advertised topics that these filters match, or more."""
         wild = [topic_filter for topic_filter in filters if not is_exact(topic_filter)]
         if len(wild) > MAX_FILTERS_TO_SEARCH:
             return set(self._advertisers)

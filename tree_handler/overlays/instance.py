@@ -55,7 +55,7 @@ class _Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class OverlayContext:
     """The parts that all overlays of a gateway share.
 
     Attributes:
@@ -92,7 +92,7 @@ class Instance:
         identity: Identity,
         parameters: Parameters,
         now: float,
-        shared: Shared,
+        shared: OverlayContext,
     ) -> None:
         self.overlay = overlay
         self.members = members

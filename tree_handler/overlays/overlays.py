@@ -36,7 +36,7 @@ from dataclasses import field, replace
 from light_dataclasses import dataclass
 from tree_handler.overlays import wire as overlay_wire
 from tree_handler.overlays.audience import AudienceMembers, Audiences
-from tree_handler.overlays.instance import Instance, OverlayWay, Shared
+from tree_handler.overlays.instance import Instance, OverlayContext, OverlayWay
 from tree_handler.overlays.plan import NO_PLAN, Plan
 from tree_handler.overlays.policy import RootPolicy, Weights, standings
 from tree_handler.overlays.wire import Item
@@ -130,7 +130,7 @@ class Overlays:
         parameters: timers and margins, of every overlay.
         settings: see there.
         now: monotonic time in seconds, as in every event.
-        seals: see `Shared`.
+        seals: see `OverlayContext`.
 
     """
 
@@ -158,7 +158,7 @@ class Overlays:
         self._step_s = parameters.hello_s / STEPS_IN_HELLO
         self._lives = 0
         numbers = itertools.count(1)
-        self._shared = Shared(numbers, self.counters, seals)
+        self._shared = OverlayContext(numbers, self.counters, seals)
         self._states: dict[bytes, tuple[str, str | None, frozenset[int]]] = {}
 
     # -- events --------------------------------------------------------------------------------
@@ -262,12 +262,13 @@ class Overlays:
         return instance.way
 
     def hops(self, topic: str) -> frozenset[int] | None:
-        """The links over which a message of a local client goes now; None is the routed way."""
+        """Return the links over which a message of a local client goes now; None is the routed
+        way."""
         way = self.way(topic)
         return None if way is None else way.links
 
     def onward(self, overlay: bytes, link: int) -> frozenset[int] | None:
-        """Over which links a batch goes on that came by ``link`` in an overlay.
+        """Return the links over which a batch goes on that came by ``link`` in an overlay.
 
         None if it is to be discarded: this gateway is not in the overlay, or the overlay does not
         forward over that link. It is counted.
@@ -286,7 +287,7 @@ class Overlays:
         return sum(i.is_root for i in self.instances.values() if i.forwarding)
 
     def snapshots(self) -> list[OverlaySnapshot]:
-        """The overlays that this gateway is in, for status."""
+        """Return the overlays that this gateway is in, for status."""
         return [
             OverlaySnapshot(
                 name,

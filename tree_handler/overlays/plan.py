@@ -31,7 +31,7 @@ MAX_CACHED_TOPICS = 10_000
 
 
 def overlay_id(members: AudienceMembers) -> bytes:
-    """The name of the overlay of these members."""
+    """Return the name of the overlay of these members."""
     return hashlib.blake2s("\0".join(sorted(members)).encode(), digest_size=ID_BYTES).digest()
 
 
@@ -125,7 +125,7 @@ def _topics_by_members(audiences: Audiences, network: AudienceMembers) -> Counte
 
 
 def _members(audience: Audience, network: AudienceMembers) -> AudienceMembers:
-    """The members of a topic's overlay: nobody if nobody in reach wants it."""
+    """Return the members of a topic's overlay: nobody if nobody in reach wants it."""
     subscribers = audience.subscribers & network
     return subscribers | (audience.advertisers & network) if subscribers else frozenset()
 
@@ -156,7 +156,8 @@ def _told_by_both(records: Mapping[str, Interest]) -> dict[str, set[str]]:
 
 
 def _reach(start: str, links: Mapping[str, Set[str]], records: Mapping[str, Interest]) -> set[str]:
-    """All that can be reached from one that is no leaf without passing a leaf, itself included."""
+    """Return all that can be reached from one that is no leaf without passing a leaf, itself
+    included."""
     seen, front = {start}, [start]
     while front:
         at = front.pop()

@@ -26,7 +26,7 @@ _LOAD_STEP = 0.01
 
 
 class RootPolicy(enum.Enum):
-    """By what the root of an overlay is chosen."""
+    """A rule by which the root of an overlay is chosen."""
 
     CAPACITY = "capacity"
     """The highest C."""
@@ -48,7 +48,7 @@ class Weights:
     delta: float = 0.1
 
     def load(self, rooted: int, clients: int) -> float:
-        """The load of a gateway."""
+        """Return the load of a gateway."""
         return self.gamma * rooted + self.delta * clients
 
 

@@ -60,7 +60,7 @@ class Item:
 
 
 def encode(items: Iterable[Item]) -> Iterator[bytes]:
-    """The messages that carry these items, one if they fit."""
+    """Yield the messages that carry these items, one if they fit."""
     fields: list[object] = [VERSION]
     size = 0
     for item in items:

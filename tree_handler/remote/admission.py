@@ -1,6 +1,6 @@
 """Admission of queries: none is carried out twice, none too late, none for want of a clock.
 
-Sans-I/O. What looks too old (`asked_before`) is answered with a challenge, the time on this
+Sans-I/O. What looks too old (`request_memory`) is answered with a challenge, the time on this
 gateway's clock, signed as all that it answers. Its asker, if it still waits, asks again under the
 same number and repeats the challenge. So what is carried out was asked after this gateway said so,
 and a copy that somebody kept is not.
@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import Final
 
 from tree_handler.rate_limit import RateLimit
-from tree_handler.remote.asked_before import (
+from tree_handler.remote.message import Query
+from tree_handler.remote.request_memory import (
     NEVER_S,
-    AskedBefore,
     QueryMark,
     RepeatedError,
+    RequestMemory,
     StaleError,
 )
-from tree_handler.remote.message import Query
 
 CHALLENGES_PER_S: Final = 1.0
 CHALLENGES_AT_ONCE: Final = 16
@@ -36,7 +36,7 @@ class QueryAdmission:
 
     def __init__(self, own_id: str, epoch: int) -> None:
         self._own_id = own_id
-        self._before = AskedBefore(epoch)
+        self._before = RequestMemory(epoch)
         self._challenges = RateLimit(CHALLENGES_PER_S, CHALLENGES_AT_ONCE)
 
     def take(self, query: Query, target_epoch: int, now: float) -> int:

@@ -52,7 +52,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class QueryAnswer:
     """An answer to a query asked here.
 
     Attributes:
@@ -165,7 +165,7 @@ class Outstanding:
         waiting = self._waiting.get(correlation)
         return None if waiting is None else waiting.target
 
-    def take(self, answer: Answer) -> Answered | None:
+    def take(self, answer: Answer) -> QueryAnswer | None:
         """Take an answer of the gateway that was asked; None if it is older than the last."""
         correlation = answer.correlation
         waiting = self._waiting[correlation]
@@ -176,7 +176,7 @@ class Outstanding:
         goes_on = answer.goes_on and lease is not None
         if not goes_on or lease is None:
             self.forget(correlation)
-            return Answered(correlation, answer.response)
+            return QueryAnswer(correlation, answer.response)
         replaced = ""
         if not waiting.is_answered:
             self._answered(waiting)
@@ -186,7 +186,7 @@ class Outstanding:
                 replaced = before
                 self._drop(before, self._waiting[before])
             self._subscribed[lease.subscription] = correlation
-        return Answered(correlation, answer.response, True, replaced)
+        return QueryAnswer(correlation, answer.response, True, replaced)
 
     def next_timer(self) -> float:
         """Return when `handle_timer` is due; infinity while nothing waits."""

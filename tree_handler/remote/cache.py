@@ -132,7 +132,7 @@ class AnswerCache:
         return self._bytes
 
     def find(self, key: CacheKey, now: float) -> CachedAnswer | None:
-        """A fresh answer; None if there is none."""
+        """Return a fresh answer; None if there is none."""
         kept = self._kept.get(key)
         if kept is None or now >= kept.fresh_until_s:
             self.counters.misses += 1
@@ -142,7 +142,8 @@ class AnswerCache:
         return kept
 
     def validator(self, key: CacheKey) -> tuple[RemoteOption, ...]:
-        """The ETag by which an answer that is no longer fresh is validated; none if it can't be."""
+        """Return the ETag by which an answer that is no longer fresh is validated; none if it can't
+        be."""
         kept = self._kept.get(key)
         if kept is None or (etag := kept.etag) is None:
             return NO_OPTIONS

@@ -45,7 +45,7 @@ class AnswerGathering:
         return len(self._asked)
 
     def next(self) -> str | None:
-        """The next one to ask now; None if nobody is."""
+        """Return the next one to ask now; None if nobody is."""
         if not self._waiting or len(self._asked) >= self._limits.targets_at_once:
             return None
         target = self._waiting.popleft()

@@ -2,7 +2,7 @@
 
 Of each gateway and of all together so many answers and bytes are kept; the oldest goes first. Who
 asks again for what is kept no longer is not answered: it is executed once all the same
-(`asked_before`).
+(`request_memory`).
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Query:
         return int(found[1]), int(found[2])
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         request = self.request
         packed: bytes = msgpack.packb(
             {
@@ -194,7 +194,7 @@ class Answer:
     challenge: int = 0
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb(
             {
                 "r": self.responder,
@@ -247,7 +247,7 @@ class Cancel:
     correlation: str
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb({"a": self.asker, "c": self.correlation})
         return packed
 
@@ -267,13 +267,13 @@ class Cancel:
 
 
 def sealed(body: bytes, signature: bytes) -> bytes:
-    """A message beside its signature."""
+    """Return a message beside its signature."""
     packed: bytes = msgpack.packb({"z": body, "y": signature})
     return packed
 
 
 def opened(what: str, data: bytes) -> tuple[bytes, bytes]:
-    """A message, and its signature; an empty one if it has none.
+    """Return a message, and its signature; an empty one if it has none.
 
     Args:
         what: is expected, for errors.

@@ -80,7 +80,7 @@ def check_options(what: str, options: object, allowed: Lengths) -> None:
 
 
 def value_of(options: tuple[RemoteOption, ...], number: int) -> bytes | None:
-    """The first value of an option; None if it is not there."""
+    """Return the first value of an option; None if it is not there."""
     for each, value in options:
         if each == number:
             return value
@@ -88,19 +88,19 @@ def value_of(options: tuple[RemoteOption, ...], number: int) -> bytes | None:
 
 
 def hops_left(options: tuple[RemoteOption, ...]) -> int | None:
-    """Over how many gateways a request may still be passed on; None if it does not say."""
+    """Return over how many gateways a request may still be passed on; None if it does not say."""
     value = value_of(options, HOP_LIMIT)
     return None if value is None else value[0]
 
 
 def max_age_s(options: tuple[RemoteOption, ...]) -> int | None:
-    """For how many seconds an answer says that it is fresh; None if it does not say."""
+    """Return for how many seconds an answer says that it is fresh; None if it does not say."""
     value = value_of(options, MAX_AGE)
     return None if value is None else int.from_bytes(value, "big")
 
 
 def with_max_age(options: tuple[RemoteOption, ...], age_s: int) -> tuple[RemoteOption, ...]:
-    """Options with another Max-Age."""
+    """Return options with another Max-Age."""
     value = age_s.to_bytes((age_s.bit_length() + 7) // 8, "big")
     others = [option for option in options if option[0] != MAX_AGE]
     return tuple(sorted([*others, (MAX_AGE, value)], key=_number))

@@ -8,7 +8,7 @@ in `tree_handler.remote.executing` at the target.
 
 What may be lost is sent again (`tree_handler.remote.repeats`). A copy of a query that is executing
 is counted and not executed again; one that was answered is answered again, as long as the answer is
-kept (`remote.answered`), and is refused after that (`remote.asked_before`). One that looks too old
+kept (`remote.answered`), and is refused after that (`remote.request_memory`). What looks too old
 is asked for once more (`remote.admission`).
 
 An answer that nobody waits for, or from another gateway than the target, is counted and passed
@@ -26,11 +26,10 @@ from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 from tree_handler.remote.admission import QueryAdmission
 from tree_handler.remote.answered import SentAnswers
-from tree_handler.remote.asked_before import RepeatedError
 from tree_handler.remote.asking import (
-    Answered,
     Lease,
     Outstanding,
+    QueryAnswer,
     TimedOut,
     TooManyError,
 )
@@ -45,15 +44,16 @@ from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote.message import Answer, Cancel, Publication, Query, opened
 from tree_handler.remote.options import HOP_LIMIT_REACHED, hops_left
 from tree_handler.remote.repeats import Repeats, WayTo
+from tree_handler.remote.request_memory import RepeatedError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.remote.seals import ANSWER, CANCEL, QUERY, RemoteSeals, UnprovenError
 
 __all__ = [
     "SERVICE_UNAVAILABLE",
-    "Answered",
     "Execute",
     "Lease",
     "Publication",
+    "QueryAnswer",
     "QueryLimits",
     "Stop",
     "TimedOut",
@@ -72,7 +72,7 @@ _BUSY: Final = b"the gateway executes too many remote queries"
 _STALE: Final = b"it was asked too long ago, by the clock of who asked: ask again"
 
 
-QueryAction = Execute | Stop | Answered | Publication
+QueryAction = Execute | Stop | QueryAnswer | Publication
 """An action for the shell, after a message came."""
 
 
@@ -231,7 +231,7 @@ class RemoteQueries:
     def answer(
         self, execute: Execute, response: ResourceResponse, now: float, *, goes_on: bool = False
     ) -> Publication | None:
-        """The message that carries a response to an `Execute`; None if nobody waits for it.
+        """Return the message that carries a response to an `Execute`; None if nobody waits for it.
 
         Args:
             execute: what was executed.

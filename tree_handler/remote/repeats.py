@@ -2,7 +2,7 @@
 
 A request, or its answer, is lost when a link on its way ends. So who asked sends it again under the
 same number until it is answered: at once when the way to its target is another one, and after
-`FIRST_S`, then twice as long, and so on. The target executes it once (`asked_before`) and gives
+`FIRST_S`, then twice as long, and so on. The target executes it once (`request_memory`) and gives
 its answer again (`remote_kept`). Where the target is not in reach nothing is sent: it would go to
 all.
 
@@ -18,7 +18,7 @@ from typing import Final
 
 from tree_handler.deadlines import Deadlines
 from tree_handler.remote.message import Query
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 FIRST_S: Final = 0.5
 """So long an answer is waited for before a request is sent again the first time."""
@@ -26,7 +26,7 @@ MAX_CHALLENGES: Final = 4
 """So often one request is sent again because its target wants it shown that it is new."""
 
 
-WayTo = Callable[[str], WayThere | None]
+WayTo = Callable[[str], GatewayLocation | None]
 """Returns the way to a gateway as it is now; None if there is none."""
 
 
@@ -35,7 +35,7 @@ class _Sent:
 
     __slots__ = ("challenges", "deadline", "query", "wait_s", "way")
 
-    def __init__(self, query: Query, way: WayThere | None, deadline: float) -> None:
+    def __init__(self, query: Query, way: GatewayLocation | None, deadline: float) -> None:
         self.query = query
         self.way = way
         self.deadline = deadline
@@ -72,7 +72,7 @@ class Repeats:
             self._due.drop(correlation)
 
     def challenged(self, correlation: str, challenge: int, now: float) -> list[Query]:
-        """The target of one wants it shown that it is new: it is sent again at once."""
+        """Send one again at once, whose target wants it shown that it is new."""
         sent = self._sent.get(correlation)
         if sent is None or sent.challenges >= MAX_CHALLENGES:
             return []
@@ -88,7 +88,7 @@ class Repeats:
     def moved(self, now: float) -> list[Query]:
         """Some gateways may be reached otherwise now: what is sent again."""
         again: list[Query] = []
-        ways: dict[str, WayThere | None] = {}
+        ways: dict[str, GatewayLocation | None] = {}
         for correlation, sent in list(self._sent.items()):
             target = sent.query.target
             if target not in ways:

@@ -26,7 +26,7 @@ from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 MAX_ASKED_S: Final = 60
 """A client may go on asking for so long."""
 ON_THE_WAY_S: Final = 8.0
-"""No request is longer on its way to who carries it out (`asked_before`)."""
+"""No request is longer on its way to who carries it out (`request_memory`)."""
 COPIES_S: Final = 45.0
 """For so long a client sends copies of one message by itself, which say what the first one said
 (MAX_TRANSMIT_SPAN, RFC 7252, section 4.8.2)."""

@@ -38,7 +38,7 @@ class RemoteSeals:
         self._contexts = {kind: context(kind, tree) for kind in (QUERY, ANSWER, CANCEL)}
 
     def seal(self, kind: str, body: bytes) -> bytes:
-        """A message beside its signature."""
+        """Return a message beside its signature."""
         return sealed(body, self._signer.sign(self._contexts[kind] + body))
 
     def check(self, kind: str, gateway_id: str, body: bytes, signature: bytes) -> None:

@@ -118,9 +118,9 @@ class _Watch:
         self.number = number
         self.key = key
         self.observers: dict[int, int] = {}
-        """Over how many gateways each may be passed on."""
+        """The number of gateways over which each may be passed on."""
         self.asked_hops = _UNCOUNTED
-        """Over how many it was asked for last."""
+        """The number of gateways over which it was asked for last."""
         self.response: ResourceResponse | None = None
         self.told_at = 0.0
         self.lease_until = -math.inf
@@ -326,7 +326,7 @@ class RemoteWatches:
         return []
 
     def _too_far(self, watch: _Watch, response: ResourceResponse) -> list[WatchAction]:
-        """It is further away than was asked for: ask for those who may be passed on further."""
+        """Ask for those who may be passed on further: it is further away than was asked for."""
         spent = tuple(one for one, most in watch.observers.items() if most <= watch.asked_hops)
         if len(spent) == len(watch.observers):
             return self._end(watch, response)

@@ -7,7 +7,7 @@ from tree_handler.batch import Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.proof import Verdict
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchId, SearchResult, Seek, Summary
 
 
 @dataclass(slots=True)  # not frozen: one is made for each batch
@@ -90,7 +90,7 @@ class SendSought:
     """Answer a search, behind the repairs that were sent for it."""
 
     link: int
-    sought: Sought
+    sought: SearchResult
 
 
 @dataclass(frozen=True, slots=True)

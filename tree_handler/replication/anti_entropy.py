@@ -11,8 +11,8 @@ from tree_handler.batch import CONTROL_PREFIX, Epoch, Header
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import SendRequest
 from tree_handler.replication.epochs_over import is_over
+from tree_handler.replication.neighbour_picture import NeighbourPicture
 from tree_handler.replication.repair import Request, Summary
-from tree_handler.replication.told_neighbour import ToldNeighbour
 
 MAX_REQUEST_NUMBERS: Final = 100_000
 """Numbers asked for in one request; the next follows when it is answered. They come as fast as the
@@ -46,14 +46,14 @@ class AntiEntropy:
     must_prove: bool = False
     left_out: int = 0
     """Rows of what neighbours told that were over `MAX_TOLD_STREAMS` or `MAX_TOLD_RANGES`."""
-    _neighbours: dict[int, ToldNeighbour] = field(default_factory=dict)
+    _neighbours: dict[int, NeighbourPicture] = field(default_factory=dict)
 
     def link_up(self, link: int) -> None:
         """A neighbour is there."""
-        self._neighbours[link] = ToldNeighbour(self.have, self.must_prove)
+        self._neighbours[link] = NeighbourPicture(self.have, self.must_prove)
 
     def link_down(self, link: int, now: float) -> list[SendRequest]:
-        """The neighbour is gone; what it was asked for may be asked of others."""
+        """Ask others for what a neighbour was asked for that is gone."""
         self._neighbours.pop(link, None)
         return self.ask_all(now)
 
@@ -88,7 +88,7 @@ class AntiEntropy:
         state.is_complete |= summary.completes
         return ends
 
-    def _is_over(self, state: ToldNeighbour, name: str, epochs: Intervals) -> None:
+    def _is_over(self, state: NeighbourPicture, name: str, epochs: Intervals) -> None:
         picture = state.picture
         for stream in [row for row in picture.have if row[0] == name and row[1] in epochs]:
             last = picture.have[stream].last
@@ -176,7 +176,7 @@ class AntiEntropy:
         return request if request.wanted else None
 
     def _lacking(
-        self, state: ToldNeighbour, kept: Callable[[Epoch], Intervals]
+        self, state: NeighbourPicture, kept: Callable[[Epoch], Intervals]
     ) -> Iterator[tuple[Epoch, Intervals]]:
         for stream in sorted(self.have, key=_first_control):
             if self.is_flooded(stream) and (theirs := state.has(stream)) is not None:
@@ -218,7 +218,8 @@ class AntiEntropy:
             state.asked_at = now
 
     def done(self, link: int, now: float) -> list[SendRequest]:
-        """A neighbour has sent all that it had of a request, the last one or one given up before.
+        """Go on when a neighbour has sent all that it had of a request, perhaps one given up
+        before.
 
         It does not say which: of the last one nothing counts as not sent while others are open.
         """
@@ -233,7 +234,7 @@ class AntiEntropy:
             return self.ask(link, now)
         return self._ended(link, state, now)
 
-    def _ended(self, link: int, state: ToldNeighbour, now: float) -> list[SendRequest]:
+    def _ended(self, link: int, state: NeighbourPicture, now: float) -> list[SendRequest]:
         if state.asked is None:
             return []
         asked, state.asked = state.asked, None
@@ -268,14 +269,15 @@ class AntiEntropy:
     # -- what neighbours know ------------------------------------------------------------------
 
     def last_known(self, stream: Epoch) -> int:
-        """The last number of a stream that any neighbour has, or had before it was trimmed."""
+        """Return the last number of a stream that any neighbour has, or had before it was
+        trimmed."""
         return max(
             (state.last_known(stream) for state in self._neighbours.values()),
             default=0,
         )
 
     def epochs(self, origin: str) -> Iterator[int]:
-        """The epochs of clients' messages of an origin that neighbours named."""
+        """Yield the epochs of clients' messages of an origin that neighbours named."""
         for state in self._neighbours.values():
             for stream in state.picture.have:
                 if stream[0] == origin and (not self.must_prove or state.last_known(stream)):
@@ -334,7 +336,8 @@ class AntiEntropy:
         return found
 
     def said_to_be_of(self) -> list[Epoch]:
-        """The streams of which neighbours say that there was something behind all that came."""
+        """Return the streams of which neighbours say that there was something behind all that
+        came."""
         said = (stream for state in self._neighbours.values() for stream in state.says_more())
         return [
             stream

@@ -66,7 +66,7 @@ class OrderedDelivery:
                 self._done[key] = numbers.contiguous_from(1)
 
     def handed_out(self, key: Epoch) -> int:
-        """The last number that local clients were handed, or would have been."""
+        """Return the last number that local clients were handed, or would have been."""
         return self.own.last_of(key) or self._done.get(key, 0)
 
     def skip(self, stream: Epoch, have: Intervals) -> None:

@@ -49,7 +49,7 @@ def note(origin: str, epoch: int) -> tuple[bytes, Header]:
 
 
 def statement(origin: str, epoch: int, have: Mapping[Epoch, Intervals]) -> Entry:
-    """The first message that an origin sends to the gateways in an epoch."""
+    """Return the first message that an origin sends to the gateways in an epoch."""
     ends = sorted(
         (earlier, numbers.last)
         for (name, earlier), numbers in have.items()
@@ -143,7 +143,7 @@ class EpochOrder:
         return self.end(stream) if self._has_told_of(stream) else max(last, said)
 
     def opened(self, name: str) -> list[Epoch]:
-        """A note is in the log; the streams that may be handed out from now on, in order."""
+        """Return the streams that may be handed out from now on, in order: a note is in the log."""
         origin = name.removeprefix(NOTE_PREFIX)
         last = self._have[name, NUMBERED_AS].last
         self._opened[origin] = last
@@ -207,7 +207,7 @@ class EpochOrder:
         return found
 
     def expected(self) -> dict[Epoch, int]:
-        """Up to which number each stream must come that something waits for."""
+        """Return the number up to which each stream must come that something waits for."""
         ends = {(one, epoch): last for one, of in self._ends.items() for epoch, last in of.items()}
         for origin, epochs in self.waiting.items():
             begins = [(CONTROL_PREFIX + origin, epoch) for epoch in epochs]
@@ -251,7 +251,7 @@ class EpochOrder:
         last_known: Callable[[Epoch], int] | None,
         known_to_others: Iterable[int] = (),
     ) -> int | None:
-        """Up to which epoch of an origin all can be opened now; None: no further than before.
+        """Return the epoch of an origin up to which all can be opened now; None: as before.
 
         Args:
             origin: which has epochs that wait.

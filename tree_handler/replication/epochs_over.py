@@ -30,7 +30,7 @@ NUMBERED_AS: Final = 2
 
 
 def note_of(name: str) -> Epoch:
-    """The stream of notes about streams of this name."""
+    """Return the stream of notes about streams of this name."""
     return NOTE_PREFIX + name, NUMBERED_AS
 
 
@@ -75,7 +75,7 @@ def notes(
 
 
 def forget(have: dict[Epoch, Intervals], header: Header) -> list[Epoch]:
-    """The log has one of these `notes`: drop what it says is over; which streams those are."""
+    """Drop what one of these `notes` in the log says is over; return which streams those are."""
     name = header.origin.removeprefix(NOTE_PREFIX)
     if header.count == 1:
         streams = [(name, header.first)]

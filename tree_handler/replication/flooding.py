@@ -1,4 +1,4 @@
-"""Over which links a batch is passed on: those that forward, but for the one it came over.
+"""Flooding: a batch is passed on over the links that forward, but for the one it came over.
 
 A link that is full takes QoS 0 alone: for the rest the log is its queue, and what is read there is
 sent by `replay` until the link has drained.
@@ -91,7 +91,7 @@ class Flooding:
         return state.forged
 
     def with_room(self) -> Iterator[int]:
-        """The links that are not full."""
+        """Return the links that are not full."""
         return (link for link, state in self.links.items() if not state.full)
 
     def flood(self, frame: bytes, header: Header, source: int | None) -> list[ReplicationAction]:

@@ -58,7 +58,7 @@ class Forgetting:
         return found
 
     def forget(self, header: Header) -> list[Epoch]:
-        """The log has one of the `notes`; which streams are forgotten."""
+        """Return the streams that are forgotten by one of the `notes` in the log."""
         streams = epochs_over.forget(self.have, header)
         self.telling.forget(header.origin.removeprefix(NOTE_PREFIX), streams)
         self.neighbours.forget(streams)

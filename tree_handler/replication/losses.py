@@ -19,7 +19,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Append, ReplicationAction
 from tree_handler.replication.hearsay import Hearsay
 from tree_handler.replication.own_batches import parts
-from tree_handler.replication.repair import Request, Sought
+from tree_handler.replication.repair import Request, SearchResult
 from tree_handler.replication.search import Searches
 from tree_handler.replication.stuck import StuckSince
 
@@ -115,7 +115,7 @@ class Losses:
         self.heard(now)
         return actions
 
-    def _follow_up(self, result: Sought) -> None:
+    def _follow_up(self, result: SearchResult) -> None:
         """Seek next what an answer says nothing of: it names no more ranges than it may.
 
         As long as each says something, and for so many searches as may be needed: else who never

@@ -26,7 +26,7 @@ class Openings:
     neighbours: AntiEntropy
     origin_gone_s: float | None
     _waiting: dict[str, float] = field(default_factory=dict)
-    """Since when an origin has epochs that wait for earlier ones."""
+    """The times since which an origin has epochs that wait for earlier ones."""
 
     def of(self, origin: str) -> list[Append]:
         """Open what can be opened of an origin."""

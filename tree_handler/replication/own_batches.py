@@ -102,7 +102,7 @@ class OwnBatches:
         return True
 
     def unsaid_before(self, header: Header) -> list[MadeBatch]:
-        """The statements that others need before a logged batch of clients' goes on its way.
+        """Return the statements that others need before a logged batch of clients' goes on its way.
 
         A batch that stays here is remembered for the next; more than one range never is.
         """
@@ -118,7 +118,7 @@ class OwnBatches:
         return self.unsaid()
 
     def unsaid(self) -> list[MadeBatch]:
-        """The statements that are due in any case."""
+        """Return the statements that are due in any case."""
         said, self._unsaid = self._unsaid, None
         return [] if said is None else self._statements(said)
 

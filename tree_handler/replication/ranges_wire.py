@@ -31,7 +31,7 @@ def unpacked(what: str, data: bytes) -> Any:
 
 
 def rows_of(numbers: Mapping[Epoch, Intervals]) -> list[list[Any]]:
-    """Numbers by stream, ready to be packed."""
+    """Return numbers by stream, ready to be packed."""
     return [[*stream, list(ranges)] for stream, ranges in numbers.items()]
 
 

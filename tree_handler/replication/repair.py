@@ -65,7 +65,8 @@ class Summary:
         *,
         completes: bool,
     ) -> list[Summary]:
-        """A snapshot, cut so that each part is within the limits: later changes do not reach it.
+        """Return a snapshot, cut so that each part is within the limits: later changes do not reach
+        it.
 
         Args:
             rows: stream, the numbers that are there, and the lowest that can be sent.
@@ -99,15 +100,15 @@ class Summary:
         return found
 
     def kept(self, key: Epoch) -> Intervals:
-        """The numbers of a stream that can still be sent."""
+        """Return the numbers of a stream that can still be sent."""
         return kept_from(self.have.get(key, _NOTHING), self.kept_from.get(key, 1))
 
     def epochs(self) -> Iterator[Epoch]:
-        """All that are named, with the latest of those that are over."""
+        """Return all that are named, with the latest of those that are over."""
         return chain(self.have, ((name, epochs.last) for name, epochs in self.over.items()))
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb(
             [
                 self.completes,
@@ -163,7 +164,7 @@ class Request:
 
     @classmethod
     def of(cls, wanted: Iterable[tuple[Epoch, Intervals]], limit: int) -> Request:
-        """The first ``limit`` numbers of what is wanted."""
+        """Return the first ``limit`` numbers of what is wanted."""
         taken: dict[Epoch, Intervals] = {}
         count = 0
         for stream, numbers in wanted:
@@ -177,7 +178,7 @@ class Request:
         return cls(taken)
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb(rows_of(self.wanted))
         return packed
 
@@ -210,7 +211,7 @@ class Seek:
     wanted: dict[Epoch, Intervals]
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb([*self.number, rows_of(self.wanted)])
         return packed
 
@@ -248,7 +249,7 @@ class Denial:
         return [self.origin, rows_of(self.lacks), self.seal]
 
     def encode(self) -> bytes:
-        """The wire form, as it stands in an answer."""
+        """Return the wire form, as it stands in an answer."""
         packed: bytes = msgpack.packb(self.row())
         return packed
 
@@ -259,7 +260,7 @@ class Denial:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class SearchResult:
     """The answer to a search: what was found nowhere. Of what it does not name it says nothing.
 
     Attributes:
@@ -286,7 +287,7 @@ class Sought:
         *,
         complete: bool,
         denials: Iterable[Denial] = (),
-    ) -> Sought:
+    ) -> SearchResult:
         """Make an answer that names as many numbers as it may; it says nothing of the others."""
         named = within_limits(left)
         room = RangeRoom("sought ranges")
@@ -302,14 +303,14 @@ class Sought:
         return cls(number, named, origins, complete, tuple(said))
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         denials = [one.row() for one in self.denials]
         row = [*self.number, rows_of(self.left), sorted(self.origins), self.complete]
         packed: bytes = msgpack.packb([*row, denials] if denials else row)
         return packed
 
     @classmethod
-    def decode(cls, data: bytes) -> Sought:
+    def decode(cls, data: bytes) -> SearchResult:
         """Read the wire form.
 
         Raises:
@@ -346,7 +347,7 @@ def _denials(fields: list[Any], room: RangeRoom) -> tuple[Denial, ...]:
 
 
 def pack_numbers(numbers: Mapping[Epoch, Intervals]) -> bytes:
-    """Numbers by stream, as an index of the log has them: without limits."""
+    """Return numbers by stream, as an index of the log has them: without limits."""
     packed: bytes = msgpack.packb([[*key, 1, list(ranges)] for key, ranges in numbers.items()])
     return packed
 
@@ -370,7 +371,7 @@ def _search_id(what: str, row: list[Any]) -> SearchId:
 
 
 def kept_from(ranges: Intervals, first: int) -> Intervals:
-    """The numbers that are not lower than ``first``."""
+    """Return the numbers that are not lower than ``first``."""
     if first <= 1:
         return ranges
     kept = Intervals()

@@ -24,7 +24,7 @@ from tree_handler.replication.hearsay import MAX_NUMBERS
 from tree_handler.replication.losses import Losses
 from tree_handler.replication.openings import Openings
 from tree_handler.replication.own_batches import OwnBatches
-from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchId, SearchResult, Seek, Summary
 from tree_handler.replication.search import Searches
 from tree_handler.replication.telling import Telling
 from tree_handler.seal import Seals
@@ -152,7 +152,7 @@ class Repairing:
     # -- links -------------------------------------------------------------------------------
 
     def link_up(self, link: int, now: float) -> list[ReplicationAction]:
-        """A neighbour is there; repair may begin even while the tree blocks the link."""
+        """Begin repair with a neighbour that is there, even while the tree blocks the link."""
         self._flooding.link_up(link)
         self._telling.link_up(link)
         self._neighbours.link_up(link)
@@ -161,21 +161,21 @@ class Repairing:
         return [*self._telling.tell(link), *self._searches.link_up(link, now)]
 
     def link_down(self, link: int, now: float) -> list[ReplicationAction]:
-        """The neighbour is gone; what it was asked for may be asked of others."""
+        """Ask others for what a neighbour was asked for that is gone."""
         self._flooding.link_down(link)
         self._telling.link_down(link)
         return [*self._searches.link_down(link), *self._neighbours.link_down(link, now)]
 
     def forwarding(self, link: int, *, forwards: bool) -> list[ReplicationAction]:
-        """The tree starts or stops to forward over a link."""
+        """Follow the tree, which starts or stops to forward over a link."""
         if not self._flooding.set_forwarding(link, forwards=forwards) or not forwards:
             return []
         lacks = self._neighbours.lacks(link, self._telling.kept)
         return [*([] if lacks is None else [Push(link, lacks)]), *self._telling.tell(link)]
 
     def joins(self, link: int) -> list[ReplicationAction]:
-        """The tree asks this neighbour to be the parent: say what is here, so that it can send what
-        is not as soon as it has accepted."""
+        """Say what is here to a neighbour that the tree asks to be the parent, so that it can send
+        what is not as soon as it has accepted."""
         return [*self._telling.tell(link)] if link in self._flooding else []
 
     def lacking(self, link: int) -> int | None:
@@ -198,7 +198,7 @@ class Repairing:
         return [*asks, *self._openings.of_all(now)] if has_told_all else [*asks]
 
     def receive_request(self, link: int, request: Request) -> list[ReplicationAction]:
-        """The neighbour asks for batches from the log."""
+        """Answer a neighbour that asks for batches from the log."""
         return [Serve(link, request)] if link in self._flooding else []
 
     def ask_anew(self, now: float) -> list[ReplicationAction]:
@@ -210,15 +210,18 @@ class Repairing:
         self._neighbours.progressed(link, now)
 
     def receive_done(self, link: int, now: float) -> list[ReplicationAction]:
-        """The neighbour has sent all of the last request that it had: go on with the next."""
+        """Go on with the next request: the neighbour has sent all of the last that it had."""
         return [*self._neighbours.done(link, now)]
 
     def receive_seek(self, link: int, seek: Seek, now: float) -> list[ReplicationAction]:
-        """The neighbour, or somebody behind it, asks for what no neighbour of the seeker has."""
+        """Return the neighbour, or somebody behind it, asks for what no neighbour of the seeker
+        has."""
         return self._searches.receive_seek(link, seek, now) if link in self._flooding else []
 
-    def receive_sought(self, link: int, sought: Sought, now: float) -> list[ReplicationAction]:
-        """The neighbour answers a search."""
+    def receive_sought(
+        self, link: int, sought: SearchResult, now: float
+    ) -> list[ReplicationAction]:
+        """Take a neighbour's answer to a search."""
         actions = self._searches.receive_sought(link, sought)
         self._losses.heard(now)
         return actions
@@ -226,7 +229,7 @@ class Repairing:
     def looked(
         self, number: SearchId, found: Mapping[Epoch, Intervals], *, was_read: bool = True
     ) -> list[ReplicationAction]:
-        """The shell has carried out a `Look`: these numbers were in the log and are sent.
+        """Go on after a `Look`: these numbers were in the log and are sent.
 
         Without ``was_read`` the log could not be read, and says nothing of the others.
         """

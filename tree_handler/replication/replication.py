@@ -130,8 +130,8 @@ class Replication:
         self._delivery.resume(self.have, self._order.is_open)
 
     def covered(self, stream: Epoch) -> Intervals:
-        """The numbers of a stream that came, were passed over, or are this gateway's own; all if
-        its epoch is over.
+        """Return the numbers of a stream that came, were passed over, or are this gateway's own;
+        all if its epoch is over.
 
         Valid until the next call; not the caller's to change.
         """
@@ -182,7 +182,7 @@ class Replication:
         return actions
 
     def appended(self, done: Append) -> list[ReplicationAction]:
-        """The log has the batch of an `Append`: pass it on and hand out what is due."""
+        """Pass on the batch of an `Append`, which the log has, and hand out what is due."""
         header = done.header
         key = header.stream
         have = self.have.get(key)
@@ -250,7 +250,7 @@ class Replication:
     def passed_over(
         self, stream: Epoch, first: int, last: int, *, is_lost: bool = False
     ) -> list[ReplicationAction]:
-        """The messages ``first..last`` of a stream are not for this gateway, or lost to it.
+        """Give up the messages ``first..last`` of a stream: not for this gateway, or lost to it.
 
         They count as covered once the log has the statement, so that a restart knows it too, and
         what waits behind them is handed out. What is covered already costs nothing. The statement
@@ -274,12 +274,13 @@ class Replication:
         self._flooding.set_full(link, is_full=True)
 
     def replay(self, link: int, frame: bytes, header: Header) -> list[SendBatch]:
-        """The shell has come to this batch in the log for a link that is full: send it, if it is
+        """Send a batch that the shell has come to in the log for a link that was full, if it is
         for that link. It does not know which batches came over the link."""
         return self._flooding.replay(link, [(frame, header)])
 
     def link_drained(self, link: int) -> list[ReplicationAction]:
-        """The link has been sent all that is in the log, or will not be: live batches go on."""
+        """Go on with live batches: the link has been sent all that is in the log, or will not
+        be."""
         drained = self._flooding.set_full(link, is_full=False)
         return [*self._telling.tell(link)] if drained else []
 
@@ -342,7 +343,7 @@ class Replication:
         return [*self._searches.relay(link, frame, header), *taken]
 
     def trimmed(self, kept_from: Mapping[Epoch, int]) -> list[ReplicationAction]:
-        """The log dropped its oldest: the lowest number it still holds, by stream.
+        """Return the log dropped its oldest: the lowest number it still holds, by stream.
 
         Streams of which it holds nothing now may be forgotten.
         """
@@ -350,7 +351,7 @@ class Replication:
         return self._forgetting.notes()
 
     def lost(self, stream: Epoch, numbers: Intervals) -> list[ReplicationAction]:
-        """The log can't read these any more: neighbours are asked for them, and what they bring is
+        """Ask neighbours for what the log can't read any more; what they bring is
         logged, and handed out once more if it is clients'. Those of its present life too: which
         number it gives next does not depend on what the log has. Notes of its own it writes again.
         """
@@ -369,7 +370,7 @@ class Replication:
     # -- what retained messages depend on ----------------------------------------------------
 
     def handed_out(self, stream: Epoch) -> int:
-        """Up to which number local clients have got a stream; what was given up counts as got."""
+        """Return the number up to which local clients got a stream, or it was given up for them."""
         if stream not in self.have and is_over(self.have, stream):
             return MAX_NUMBER
         return self._delivery.handed_out(stream)
@@ -392,7 +393,7 @@ class Replication:
     # -- within ------------------------------------------------------------------------------
 
     def _noted(self, header: Header) -> list[ReplicationAction]:
-        """The log has a note of this gateway's own: epochs are open, or over."""
+        """Follow a note of this gateway's own in the log: epochs are open, or over."""
         name, kind = header.stream
         if kind == epochs_over.NUMBERED_AS:
             streams = self._forgetting.forget(header)

@@ -37,7 +37,7 @@ from tree_handler.replication.actions import (
     SendSought,
 )
 from tree_handler.replication.ranges_wire import MAX_RANGES, within_limits
-from tree_handler.replication.repair import MAX_DENIALS, Denial, SearchId, Seek, Sought
+from tree_handler.replication.repair import MAX_DENIALS, Denial, SearchId, SearchResult, Seek
 from tree_handler.seal import Seals
 
 MAX_SEARCHES: Final = 64
@@ -110,7 +110,7 @@ class Searches:
         self._seals = seals
         self._unlinked_s = unlinked_s
         self._all_linked_at: float | None = None
-        """From when on whoever is within reach is linked; None before the first link."""
+        """The time from which whoever is within reach is linked; None before the first link."""
         self._own = own
         self._epoch = epoch
         self._kept = kept
@@ -122,7 +122,7 @@ class Searches:
         """Of each seeker the latest one."""
         self._over: dict[SearchId, None] = {}
         self._draw = count(1).__next__ if draw is None else draw
-        self.result: Sought | None = None
+        self.result: SearchResult | None = None
         """The outcome of the last search of this gateway; its owner takes it away."""
 
     @property
@@ -147,11 +147,17 @@ class Searches:
         return self._pass_on(number, search)
 
     def receive_seek(self, link: int, seek: Seek, now: float) -> list[ReplicationAction]:
-        """A neighbour asks."""
+        """Answer a neighbour that asks."""
         if self._is_known(seek.number):
-            return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=True))]
+            return [
+                SendSought(link, SearchResult(seek.number, seek.wanted, frozenset(), complete=True))
+            ]
         if len(self._active) >= MAX_SEARCHES or not self._has_room_for(seek.wanted):
-            return [SendSought(link, Sought(seek.number, seek.wanted, frozenset(), complete=False))]
+            return [
+                SendSought(
+                    link, SearchResult(seek.number, seek.wanted, frozenset(), complete=False)
+                )
+            ]
         self._active[seek.number] = search = self._opened(link, seek.wanted, now)
         here = {key: numbers.common(self._kept(key)) for key, numbers in seek.wanted.items()}
         here = {key: numbers for key, numbers in here.items() if len(numbers)}
@@ -178,8 +184,8 @@ class Searches:
         search.complete &= was_read
         return self._pass_on(number, search)
 
-    def receive_sought(self, link: int, answer: Sought) -> list[ReplicationAction]:
-        """A neighbour that was asked answers."""
+    def receive_sought(self, link: int, answer: SearchResult) -> list[ReplicationAction]:
+        """Return a neighbour that was asked answers."""
         search = self._active.get(answer.number)
         if search is None or link not in search.waiting:
             return [] if answer.complete else self._unsettled(answer.number)
@@ -199,7 +205,7 @@ class Searches:
         return self._end_if_answered(answer.number, search)
 
     def relay(self, link: int, frame: bytes, header: Header) -> list[ReplicationAction]:
-        """A batch that came over a link is for those who seek it by way of this gateway too.
+        """Return a batch that came over a link is for those who seek it by way of this gateway too.
 
         Live ones too: what was long under way may come when this gateway has looked for it in vain
         and not answered yet. It goes once over each link, however many seek it there and however
@@ -288,9 +294,9 @@ class Searches:
     def _is_origin_of(self, wanted: Iterable[Epoch]) -> set[str]:
         return {self._own} & {name.removeprefix(CONTROL_PREFIX) for name, _ in wanted}
 
-    def denied(self, result: Sought, stream: Epoch) -> Intervals | None:
-        """The numbers of a stream that its origin says itself that it has not; None where nobody
-        signs, and who was asked is what those on the way say."""
+    def denied(self, result: SearchResult, stream: Epoch) -> Intervals | None:
+        """Return the numbers of a stream that its origin says itself that it has not; None where
+        nobody signs, and who was asked is what those on the way say."""
         if self._seals is None:
             return None
         origin = stream[0].removeprefix(CONTROL_PREFIX)
@@ -328,7 +334,7 @@ class Searches:
             return []
         del self._active[number]
         revoked = self._settle(number, search)
-        answer = Sought.fitting(
+        answer = SearchResult.fitting(
             number,
             _present(search.left),
             frozenset(search.origins),
@@ -366,7 +372,7 @@ class Searches:
         if number in self._active:
             return []
         if search.parent is not None:
-            answer = Sought.fitting(number, search.left, frozenset(), complete=False)
+            answer = SearchResult.fitting(number, search.left, frozenset(), complete=False)
             return [SendSought(search.parent, answer)]
         if self.result is not None and self.result.number == number:
             self.result = None

@@ -1,4 +1,4 @@
-"""Since when each number is missing that no neighbour can send.
+"""The times since which each number is missing that no neighbour can send.
 
 Numbers of one stream may be missing for very different times: what was lost a day ago says nothing
 of what was cut off a second ago. So each is counted by itself, in steps: those that came to be

@@ -19,7 +19,7 @@ from tree_handler.replication.actions import SendSummary
 from tree_handler.replication.repair import Summary, kept_from
 
 NEVER: Final = -1
-"""Up to which version a link was told that is new."""
+"""The version up to which a new link was told."""
 
 _NOTHING = Intervals()
 
@@ -97,5 +97,5 @@ class Telling:
         self.has_changed(epochs_over.note_of(name))
 
     def kept(self, stream: Epoch) -> Intervals:
-        """The numbers of a stream that this gateway's log can still send."""
+        """Return the numbers of a stream that this gateway's log can still send."""
         return kept_from(self.have.get(stream, _NOTHING), self.kept_from.get(stream, 1))

@@ -78,7 +78,7 @@ class HybridClock:
         """The last logical part given to a stamp beyond this clock."""
 
     def stamp(self, wall_us: int, after: Stamp = NEVER) -> Stamp:
-        """A new stamp, above all of this clock's before and above ``after``.
+        """Return a new stamp, above all of this clock's before and above ``after``.
 
         Above all before: but for those that lay too far ahead of a wall clock that was set right.
 

@@ -55,7 +55,7 @@ class Retained:
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes on a link."""
+        """Return its estimated size on a link."""
         content = len(self.topic) + len(self.payload) + len(self.proof)
         return content + 100 + properties_bytes(self.properties)
 
@@ -68,7 +68,7 @@ class Retained:
         return replace(self, left_s=left_s, dead_s=dead_s)
 
     def row(self) -> tuple[Any, ...]:
-        """The wire form, to be packed, without the proof: as earlier releases read it."""
+        """Return the wire form, to be packed, without the proof: as earlier releases read it."""
         left_ms = None if self.left_s is None else max(0, int(self.left_s * 1000))
         dead_ms = None if self.dead_s is None else max(0, int(self.dead_s * 1000))
         return (
@@ -77,7 +77,7 @@ class Retained:
         )
 
     def proven_row(self) -> tuple[Any, ...]:
-        """The wire form with the proof, for who says that it reads proofs."""
+        """Return the wire form with the proof, for who says that it reads proofs."""
         return (*self.row(), self.proof)
 
     @classmethod
@@ -114,7 +114,7 @@ class Retained:
 
 
 def stamped_version(stamp: object, stream: Epoch) -> RetainedVersion:
-    """The version of a message of this stream with this `VERSION`.
+    """Return the version of a message of this stream with this `VERSION`.
 
     Raises:
         ProtocolError: it is no stamp.
@@ -126,7 +126,7 @@ def stamped_version(stamp: object, stream: Epoch) -> RetainedVersion:
 
 
 def version_of(us: object, logical: object, origin: object, epoch: object) -> RetainedVersion:
-    """A version of values from outside.
+    """Return a version of values from outside.
 
     Raises:
         ProtocolError: they are none.

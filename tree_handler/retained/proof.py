@@ -111,7 +111,7 @@ class _Proof:
         return cls(signature, sides, path, expiry_s, None)
 
     def row(self) -> tuple[Any, ...]:
-        """The wire form, to be packed."""
+        """Return the wire form, to be packed."""
         return (self.signature, self.sides, self.path, self.expiry_s, *(self.had or ()))
 
 
@@ -132,7 +132,7 @@ class RetainedProofs:
         self._believed: dict[tuple[str, int, bytes, bytes], None] = {}
 
     def prove_rows(self, rows: Sequence[Row], stream: Epoch, first: int) -> Sequence[Row]:
-        """Messages that are about to be a batch, with the proofs of those that are retained.
+        """Return messages that are about to be a batch, with the proofs of those that are retained.
 
         Args:
             rows: the messages.
@@ -207,7 +207,7 @@ class RetainedProofs:
         return verdict
 
     def _signed(self, leaves: Sequence[tuple[bytes, int | None]]) -> Iterator[bytes]:
-        """A proof for each leaf, and its expiry."""
+        """Yield a proof for each leaf, and its expiry."""
         assert self._signer is not None
         for start in range(0, len(leaves), GROUP):
             group = leaves[start : start + GROUP]
@@ -219,7 +219,8 @@ class RetainedProofs:
 
 
 def expired_proof(proof: bytes, had: Signed) -> bytes:
-    """The proof of a message that has expired, out of that of the message; none if it had none."""
+    """Return the proof of a message that has expired, out of that of the message; none if it had
+    none."""
     if not proof or proof == OWN:
         return proof
     try:
@@ -270,7 +271,7 @@ def _is_stamped(row: Row) -> bool:
 
 
 def _content(payload: bytes, properties: dict[int, Any]) -> bytes:
-    """A deletion has no properties that last."""
+    """Return what is signed of it: a deletion has no properties that last."""
     shown = [(i, properties[i]) for i in sorted(properties) if i not in {VERSION, EXPIRY}]
     packed = msgpack.packb((payload, shown if payload else []))
     return hashlib.sha256(packed).digest()[:HASH_BYTES]
@@ -286,7 +287,7 @@ def _node(left: bytes, right: bytes) -> bytes:
 
 
 def _tree(leaves: Sequence[bytes]) -> tuple[bytes, list[tuple[int, bytes]]]:
-    """The root above leaves, and for each the sides and hashes beside its way there."""
+    """Return the root above leaves, and for each the sides and hashes beside its way there."""
     ways = [(0, b"")] * len(leaves)
     level = [(leaf, [i]) for i, leaf in enumerate(leaves)]
     while len(level) > 1:

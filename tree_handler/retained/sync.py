@@ -71,9 +71,9 @@ from tree_handler.retained.versions import BUCKETS, HASH_BYTES, differing
 ANSWER_BYTES = 64 << 10
 """An ANSWER ends when it is so large; one message may be larger."""
 ANSWER_TOPICS = 500
-"""And when so many topics were looked at."""
+"""An answer also ends when so many topics were looked at."""
 ANSWER_PROVEN = 64
-"""And when it has so many with proofs: checking each takes its time."""
+"""An answer also ends when it has so many with proofs: checking each takes its time."""
 POLL_S = 0.25
 """While the log catches up, it is looked at so often."""
 ASK_TIMEOUT_S = 30.0
@@ -409,6 +409,6 @@ class RetainedSync:
 
 
 def _proven(found: list[Retained], proofs: RetainedProofs) -> list[tuple[Any, ...]]:
-    """Rows with proofs; what is this gateway's own is signed now."""
+    """Return rows with proofs; what is this gateway's own is signed now."""
     own = iter(proofs.prove([told for told in found if told.proof == OWN]))
     return [(next(own) if told.proof == OWN else told).proven_row() for told in found]

@@ -46,7 +46,7 @@ class Log(Protocol):
     """The questions that retained messages ask of replication."""
 
     def handed_out(self, stream: Epoch) -> int:
-        """Up to which number local clients have got a stream, or what was given up counts as."""
+        """Return the number up to which local clients got a stream, or it was given up for them."""
 
     def may_come(self, stream: Epoch, number: int) -> bool:
         """Return whether a number is here behind a gap, or a neighbour can send it."""
@@ -202,7 +202,7 @@ class SyncLink:
         self.differs = True
 
     def late_answer(self) -> SyncSession | None:
-        """An answer comes; return which of those given up it is of, if it is of one."""
+        """Return which of the exchanges given up an answer is of, if it is of one."""
         self.late_wait_s = LATE_AGAIN_S
         return self.late.popleft() if self.late else None
 

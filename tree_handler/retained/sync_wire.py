@@ -43,7 +43,8 @@ class Wants:
     proofs: bool
 
     def field(self) -> object:
-        """The wire form. To an earlier release it is true or false: whether unlisted ones are."""
+        """Return the wire form. To an earlier release it is true or false: whether unlisted ones
+        are."""
         if not self.proofs:
             return self.unlisted
         return (1,) if self.unlisted else ()

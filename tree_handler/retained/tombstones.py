@@ -24,7 +24,7 @@ TOMBSTONES_MAX: Final = 100_000
 BYTES_MAX: Final = 32 << 20
 """Characters of their topics. Beyond either some go early, which is counted."""
 LASTING_SHARE = 10
-"""Of what may be kept, so many parts are one that may be older than the retention."""
+"""One part of so many that may be kept may be older than the retention."""
 _HEAP_SLACK: Final = 16
 
 
@@ -80,7 +80,7 @@ class _Heaps:
             self._make_anew()
 
     def oldest(self) -> tuple[float, str] | None:
-        """Since when the oldest of the young is there, and its topic; None without any."""
+        """Return since when the oldest of the young is there, and its topic; None without any."""
         while self._ages:
             since_s, topic = self._ages[0]
             dead = self._of.get(topic)
@@ -90,7 +90,7 @@ class _Heaps:
         return None
 
     def least_old(self) -> str | None:
-        """The topic of the least version of the old ones; None without any."""
+        """Return the topic of the least version of the old ones; None without any."""
         while self._ranks:
             version, topic = self._ranks[0]
             if topic in self._old and self._of[topic].version == version:
@@ -248,7 +248,7 @@ class Tombstones:
         return found
 
     def next_to_go(self, now_s: float) -> str | None:
-        """The topic of the one that is to go now; None while all may stay."""
+        """Return the topic of the one that is to go now; None while all may stay."""
         while (oldest := self._heaps.oldest()) is not None:
             if now_s - oldest[0] < self._retention_s:
                 break
@@ -263,7 +263,7 @@ class Tombstones:
         return self._goes_of(self._all, None)
 
     def _goes_of(self, room: _Room, origin: str | None) -> str | None:
-        """The topic that goes for want of room; None while there is room."""
+        """Return the topic that goes for want of room; None while there is room."""
         is_over = room.is_over()
         if not is_over and not room.are_old_over():
             return None
@@ -281,7 +281,7 @@ class Tombstones:
         return _Room(self._most_of_one, self._bytes_of_one)
 
     def _heaps_of(self, origin: str | None) -> _Heaps:
-        """Those of one gateway are made when its share is full: few are at a time."""
+        """Return those of one gateway are made when its share is full: few are at a time."""
         if origin is None:
             return self._heaps
         heaps = self._of_full.get(origin)

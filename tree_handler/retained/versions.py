@@ -85,19 +85,20 @@ class RetainedVersions:
         return self._dead.dropped_early
 
     def version(self, topic: str) -> RetainedVersion | None:
-        """A topic's version; None if it was never retained, or so long ago that it is forgotten."""
+        """Return a topic's version; None if it was never retained, or so long ago that it is
+        forgotten."""
         found = self._live.get(topic)
         if found is None and (dead := self.tombstone(topic)) is not None:
             return dead.version
         return found
 
     def stamp(self, topic: str) -> Stamp:
-        """The stamp that a write to this topic has to surpass."""
+        """Return the stamp that a write to this topic has to surpass."""
         found = self.version(topic)
         return NEVER if found is None else found.stamp
 
     def tombstone(self, topic: str) -> Tombstone | None:
-        """A topic's tombstone; None if it is alive or unknown."""
+        """Return a topic's tombstone; None if it is alive or unknown."""
         return self._dead.by_topic.get(topic)
 
     def is_live(self, topic: str) -> bool:
@@ -118,7 +119,7 @@ class RetainedVersions:
         return topic not in self._proofs or topic in self._doubted
 
     def proven_by_others(self) -> list[str]:
-        """The topics that have a proof of another gateway."""
+        """Return the topics that have a proof of another gateway."""
         return [topic for topic, proof in self._proofs.items() if proof != OWN]
 
     def saved_proofs(self, topics: Iterable[str]) -> dict[str, bytes | None]:
@@ -153,13 +154,13 @@ class RetainedVersions:
         return [bucket for bucket, count in enumerate(self._unproven) if count]
 
     def state(self) -> dict[str, RetainedVersion]:
-        """All versions by topic."""
+        """Return all versions by topic."""
         return self._live | {topic: dead.version for topic, dead in self._dead.by_topic.items()}
 
     # -- changes -------------------------------------------------------------------------------
 
     def set(self, topic: str, version: RetainedVersion, proof: bytes = b"") -> bool:
-        """A message is retained; whether that was news."""
+        """Retain a message; return whether that was news."""
         if not self.is_news(topic, version):
             return False
         self._take_out(topic)
@@ -197,7 +198,7 @@ class RetainedVersions:
         return is_doubted
 
     def bury(self, topic: str, tombstone: Tombstone, now_s: float, proof: bytes = b"") -> bool:
-        """A topic's message is deleted; whether that was news, though there may be nothing here.
+        """Delete a topic's message; return whether that was news, though nothing may be here.
 
         A tombstone that would go at once is none, so that it isn't fetched again and again.
         """
@@ -266,11 +267,11 @@ class RetainedVersions:
     # -- digests -------------------------------------------------------------------------------
 
     def digest(self) -> bytes:
-        """A hash of each bucket, one after the other."""
+        """Return a hash of each bucket, one after the other."""
         return b"".join(number.to_bytes(HASH_BYTES, "big") for number in self._hashes)
 
     def root(self) -> bytes:
-        """One hash of everything."""
+        """Return one hash of everything."""
         return blake2b(self.digest(), digest_size=HASH_BYTES).digest()
 
     def topics_from(
@@ -292,7 +293,7 @@ class RetainedVersions:
 
 
 def differing(one: bytes, other: bytes) -> list[int]:
-    """The buckets in which two digests differ."""
+    """Return the buckets in which two digests differ."""
     step = HASH_BYTES
     return [
         at // step
@@ -302,7 +303,7 @@ def differing(one: bytes, other: bytes) -> list[int]:
 
 
 def bucket_of(topic: str) -> int:
-    """In which bucket a topic is; the same on all gateways."""
+    """Return the bucket that a topic is in; the same on all gateways."""
     return zlib.crc32(topic.encode()) % BUCKETS
 
 

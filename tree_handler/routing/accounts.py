@@ -81,7 +81,7 @@ class OwnStream:
     for_everybody: Intervals = field(default_factory=Intervals)
 
     def account(self, gateway_id: str) -> Account:
-        """The account of a gateway, a new one if it has none."""
+        """Return the account of a gateway, a new one if it has none."""
         account = self.accounts.get(gateway_id)
         if account is None:
             account = self.accounts[gateway_id] = Account(Intervals(self.for_everybody))
@@ -130,7 +130,8 @@ class Accounts:
     def accepted(
         self, epoch: int, first: int, last: int, to: Iterable[str], now: float
     ) -> list[tuple[str, int]]:
-        """A batch was accepted for these gateways; for each the number that was its last before."""
+        """Note for whom a batch was accepted; return for each the number that was its last
+        before."""
         stream = self.streams.get(epoch)
         if stream is None:
             stream = self.streams[epoch] = OwnStream()
@@ -160,7 +161,7 @@ class Accounts:
         return ranges.common(account.wanted)
 
     def before(self, gateway_id: str, epoch: int, number: int) -> int:
-        """The last number for a gateway before this one."""
+        """Return the last number for a gateway before this one."""
         account = self._account(gateway_id, epoch)
         return 0 if account is None else account.wanted.before(number)
 
@@ -176,7 +177,7 @@ class Accounts:
             account.answered = number
 
     def tail(self, gateway_id: str, epoch: int) -> tuple[int, int]:
-        """The last number for a gateway, and the last number of the stream."""
+        """Return the last number for a gateway, and the last number of the stream."""
         stream = self.streams.get(epoch)
         if stream is None:
             return 0, 0
@@ -253,7 +254,7 @@ class Accounts:
                 yield (self.origin, epoch), stream.last, claimed
 
     def saved_up_to(self, epoch: int) -> int:
-        """Up to which number of an epoch it was saved for whom they are."""
+        """Return the number of an epoch up to which the receivers were saved."""
         stream = self.streams.get(epoch)
         return 0 if stream is None else stream.saved_last
 
@@ -321,7 +322,7 @@ class Accounts:
         return found
 
     def save(self) -> list[Any]:
-        """All of it, for `load`."""
+        """Return all of it, for `load`."""
         rows = []
         for epoch, stream in self.streams.items():
             accounts = [[to, a.covered, list(a.wanted)] for to, a in stream.accounts.items()]

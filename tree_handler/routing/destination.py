@@ -85,7 +85,7 @@ class Destination:
 
     @property
     def asked(self) -> int:
-        """Of how many streams something is asked for."""
+        """Return the number of streams of which something is asked for."""
         return len(self._asked)
 
     def take(
@@ -117,7 +117,8 @@ class Destination:
         return actions
 
     def _proven(self, message: Carry, header: Header) -> int | None:
-        """The number that the origin says was the last for this gateway before, by its seal."""
+        """Return the number that the origin says was the last for this gateway before, by its
+        seal."""
         listed = message.whole_list()
         if message.is_repair or not is_addressed(message.frame, header, listed):
             return None
@@ -126,7 +127,7 @@ class Destination:
     def claimed(
         self, stream: Epoch, last: int, tail: int, answered: int, now: float
     ) -> list[RoutingAction]:
-        """The origin says that of its numbers up to ``last`` the last for this gateway is ``tail``.
+        """Note that ``tail`` is the last of the origin's numbers up to ``last`` for this gateway.
 
         What the actions pass over is not covered yet, but counts.
 
@@ -145,7 +146,7 @@ class Destination:
         return [*actions, *self._ask_or_acknowledge(stream, last, self._lacks(stream, tail), now)]
 
     def told(self, tell: Tell, now: float) -> list[RoutingAction]:
-        """The origin has answered a request."""
+        """Take the origin's answer to a request."""
         stream, core = tell.stream, self._core
         actions: list[RoutingAction] = []
         for first, last in tell.passed:

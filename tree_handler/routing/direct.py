@@ -26,7 +26,7 @@ SIZE: Final = MessageSize(128 * 1024, 8, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
+class DirectMessage:
     """A message on its way.
 
     Attributes:
@@ -48,12 +48,12 @@ class Passed:
         return HOPS - self.hops
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         packed: bytes = msgpack.packb([self.receiver, self.hops, self.topic, self.payload])
         return packed
 
     @classmethod
-    def decode(cls, data: bytes) -> Passed:
+    def decode(cls, data: bytes) -> DirectMessage:
         """Read the wire form.
 
         Raises:
@@ -100,9 +100,9 @@ class Direct:
             self.counters.flooded += 1
             return None
         self.counters.sent += 1
-        return link, Passed(receiver, HOPS, topic, payload).encode()
+        return link, DirectMessage(receiver, HOPS, topic, payload).encode()
 
-    def receive(self, link: int, data: bytes) -> Passed | tuple[int, bytes] | None:
+    def receive(self, link: int, data: bytes) -> DirectMessage | tuple[int, bytes] | None:
         """Take what came over a link.
 
         Returns:
@@ -113,7 +113,7 @@ class Direct:
             ProtocolError: the neighbour is broken.
 
         """
-        came = Passed.decode(data)
+        came = DirectMessage.decode(data)
         if came.receiver == self._own_id:
             return came
         onward = self._locator.link_of(came.receiver)
@@ -121,4 +121,6 @@ class Direct:
             self.counters.dropped += 1
             return None
         self.counters.passed_on += 1
-        return onward, Passed(came.receiver, came.hops - 1, came.topic, came.payload).encode()
+        return onward, DirectMessage(
+            came.receiver, came.hops - 1, came.topic, came.payload
+        ).encode()

@@ -38,7 +38,7 @@ class FilterTrie(Generic[K, V]):
         self.node_count = 0
 
     def get(self, topic_filter: str, key: K) -> V | None:
-        """The value of a filter and key; None where there is none."""
+        """Return the value of a filter and key; None where there is none."""
         return self._path(topic_filter)[-1].values.get(key)
 
     def set(self, topic_filter: str, key: K, value: V) -> bool:
@@ -68,7 +68,8 @@ class FilterTrie(Generic[K, V]):
         return True
 
     def match(self, topic: str) -> list[tuple[K, V]]:
-        """Keys and values of the filters that match; a key stands once for each such filter."""
+        """Return keys and values of the filters that match; a key stands once for each such
+        filter."""
         found: list[tuple[K, V]] = []
         if "+" in topic or "#" in topic:  # no topic, and not to be taken for a filter
             return found
@@ -96,11 +97,12 @@ class FilterTrie(Generic[K, V]):
         return found
 
     def matching_keys(self, topic: str) -> frozenset[K]:
-        """The keys of the filters that match."""
+        """Return the keys of the filters that match."""
         return frozenset(dict(self.match(topic)))
 
     def _path(self, topic_filter: str) -> list[_Node[K, V]]:
-        """The nodes from the root to the filter's own; one without values where it has none."""
+        """Return the nodes from the root to the filter's own; one without values where it has
+        none."""
         path = [self._root]
         for level in topic_filter.split("/"):
             below = path[-1].below.get(level)

@@ -85,7 +85,7 @@ class Interest:
         return self.epoch, self.version
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         values: dict[str, Any] = {name: getattr(self, name) for name in _FIELDS}
         for name in ("subscribes", "publishes", "neighbours"):
             values[name] = sorted(values[name])
@@ -270,7 +270,7 @@ class OwnInterest:
         return math.inf
 
     def take(self, now: float) -> Interest | None:
-        """The record that is to be told now, if one is due."""
+        """Return the record that is to be told now, if one is due."""
         self._turn(now)
         if now < self._next_change():
             return None
@@ -329,7 +329,7 @@ class Interests:
         return len(self._records)
 
     def get(self, gateway_id: str) -> Interest | None:
-        """The newest record of a gateway."""
+        """Return the newest record of a gateway."""
         return self._records.get(gateway_id)
 
     def update(self, record: Interest) -> Interest | None:
@@ -375,7 +375,7 @@ class Interests:
         return self._all
 
     def destinations(self, topic: str) -> frozenset[str]:
-        """The gateways with a client that wants messages on a topic, this one left out."""
+        """Return the gateways with a client that wants messages on a topic, this one left out."""
         found = self._routes.get(topic)
         if found is None:
             if len(self._routes) >= MAX_ROUTES:

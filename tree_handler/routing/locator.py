@@ -1,4 +1,4 @@
-"""Over which link another gateway is reached in the spanning tree (C4's SRT).
+"""The location of other gateways: the link over which the spanning tree reaches each (C4's SRT).
 
 Each gateway tells its neighbour over each forwarding link whom it reaches over its others, itself
 included: all of them when the link starts to forward, then what changes. So on a tree every
@@ -27,12 +27,12 @@ from tree_handler.unpacking import LATER_ELEMENTS, MessageSize, unpack
 MAX_BEHIND: Final = 10_000
 """Gateways behind one link; a neighbour that tells of more is broken."""
 MAX_BYTES: Final = 2 << 20
-"""Of what a neighbour tells: twice that many names and lives, and ids that have gone."""
+"""Bound on what a neighbour tells: twice that many names and lives, and ids that have gone."""
 SIZE: Final = MessageSize(MAX_BYTES, 5 * MAX_BEHIND + LATER_ELEMENTS, MAX_BEHIND)
 
 
 @dataclass(frozen=True, slots=True)
-class WayThere:
+class GatewayLocation:
     """The link over which a gateway is reached, and its life.
 
     Attributes:
@@ -46,7 +46,7 @@ class WayThere:
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
+class ReachUpdate:
     """The gateways that a gateway reaches over its other links.
 
     Attributes:
@@ -61,13 +61,13 @@ class Behind:
     removed: frozenset[str] = frozenset()
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         added = [[one, self.added[one]] for one in sorted(self.added)]
         packed: bytes = msgpack.packb([self.whole, added, sorted(self.removed)])
         return packed
 
     @classmethod
-    def decode(cls, data: bytes) -> Behind:
+    def decode(cls, data: bytes) -> ReachUpdate:
         """Read the wire form.
 
         Raises:
@@ -134,23 +134,23 @@ class Locator:
         return came
 
     def link_of(self, gateway_id: str) -> int | None:
-        """The link behind which a gateway is; None if it is not in reach."""
+        """Return the link behind which a gateway is; None if it is not in reach."""
         for link in reversed(self._heard):
             if link in self._told and gateway_id in self._heard[link]:
                 return link
         return None
 
     def epoch_of(self, gateway_id: str) -> int | None:
-        """Under which boot epoch a gateway is in reach; None if it is not."""
+        """Return the boot epoch under which a gateway is in reach; None if it is not."""
         way = self.way_to(gateway_id)
         return None if way is None else way.epoch
 
-    def way_to(self, gateway_id: str) -> WayThere | None:
+    def way_to(self, gateway_id: str) -> GatewayLocation | None:
         """Return how a gateway is reached; None if it is not."""
         link = self.link_of(gateway_id)
-        return None if link is None else WayThere(link, self._heard[link][gateway_id])
+        return None if link is None else GatewayLocation(link, self._heard[link][gateway_id])
 
-    def forwards(self, links: Collection[int]) -> dict[int, Behind]:
+    def forwards(self, links: Collection[int]) -> dict[int, ReachUpdate]:
         """These are the links that forward now; whom to tell what."""
         for gone in self._told.keys() - links:
             del self._told[gone]
@@ -159,14 +159,14 @@ class Locator:
             self._heard.setdefault(new, {})
         return self._tell()
 
-    def link_down(self, link: int) -> dict[int, Behind]:
-        """A link has ended."""
+    def link_down(self, link: int) -> dict[int, ReachUpdate]:
+        """Forget a link that has ended."""
         self._heard.pop(link, None)
         self._told.pop(link, None)
         return self._tell()
 
-    def receive(self, link: int, behind: Behind) -> dict[int, Behind]:
-        """A neighbour tells whom it reaches.
+    def receive(self, link: int, behind: ReachUpdate) -> dict[int, ReachUpdate]:
+        """Take from a neighbour whom it reaches; return what to tell others.
 
         Raises:
             ProtocolError: too many gateways.
@@ -184,18 +184,18 @@ class Locator:
         self._heard[link] = heard
         return self._tell()
 
-    def _tell(self) -> dict[int, Behind]:
-        news: dict[int, Behind] = {}
+    def _tell(self) -> dict[int, ReachUpdate]:
+        news: dict[int, ReachUpdate] = {}
         for link, told in self._told.items():
             now = {self._own_id: self._epoch}
             for other in self._told:
                 if other != link:
                     now |= self._heard[other]
             if not told:  # it forwards only now
-                news[link] = Behind(True, now)
+                news[link] = ReachUpdate(True, now)
             elif now != told:
                 added = {one: epoch for one, epoch in now.items() if told.get(one) != epoch}
-                news[link] = Behind(False, added, frozenset(told.keys() - now.keys()))
+                news[link] = ReachUpdate(False, added, frozenset(told.keys() - now.keys()))
             self._told[link] = now
         before = self._reached
         self._reached = frozenset().union(*(self._heard[link] for link in self._told))

@@ -1,4 +1,4 @@
-"""For whom an origin's own messages are, where its log has lost who wanted them.
+"""The receivers of an origin's own messages, where its log has lost who wanted them.
 
 At a start the records in the log say again who wanted what when a message was accepted. Where a
 part of the log can't be read, records may have stood there: then the messages behind it, and those

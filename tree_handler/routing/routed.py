@@ -44,8 +44,8 @@ from tree_handler.routing.actions import RoutingAction, ServeRouted
 from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import Interest, Interests
 from tree_handler.routing.locator import Locator
-from tree_handler.routing.passing import Passing, checked_batch
 from tree_handler.routing.recollection import Recollection
+from tree_handler.routing.routed_links import RoutedLinks, checked_batch
 from tree_handler.routing.runs import Run, Ways, cut
 from tree_handler.routing.wire import (
     MAX_HOPS,
@@ -95,7 +95,7 @@ class Routed:
         self._ways = ways
         self._own_id = core.origin
         self._seals = core.settings.seals
-        self._passing = Passing(locator, self.counters, self._seals)
+        self._passing = RoutedLinks(locator, self.counters, self._seals)
         self._destination = Destination(core, self._from_here, self.counters)
         self._serving: dict[str, Ask] = {}
         """The request of each gateway that the log is read for."""
@@ -116,7 +116,7 @@ class Routed:
         return address_of(routed_wire.pack_pairs(tuple(before)))
 
     def accepted(self, frame: bytes, header: Header, run: Run, now: float) -> list[RoutingAction]:
-        """A batch of clients' messages is numbered, and in the log if it is to be: send it."""
+        """Send a numbered batch of clients' messages, which is in the log if it is to be."""
         to = sorted(run.to)  # a set's order is another one in each process
         if not header.logged:
             before = [(gateway_id, 0) for gateway_id in to]
@@ -157,7 +157,7 @@ class Routed:
             self.accounts.claim_anew({gateway_id}, now, restarted=True)
 
     def forget(self, gateway_id: str) -> None:
-        """A gateway is gone for good (`away`): it is no destination any more."""
+        """A gateway is gone for good (`unreachable`): it is no destination any more."""
         if gateway_id != self._own_id:
             self.interests.forget(gateway_id)
             self._records.forget(gateway_id)
@@ -260,7 +260,7 @@ class Routed:
     def served(
         self, ask: Ask, frames: Sequence[tuple[bytes, Header]], *, is_all: bool
     ) -> list[RoutingAction]:
-        """The log was read for a request.
+        """Answer a request, for which the log was read.
 
         Args:
             ask: the request.

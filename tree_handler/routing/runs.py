@@ -31,7 +31,7 @@ class Way(Protocol):
 
     @property
     def members(self) -> frozenset[str]:
-        """Whom it reaches; a message for anybody else goes the routed way."""
+        """Return the gateways that it reaches; a message for anybody else goes the routed way."""
 
 
 class Ways(Protocol):
@@ -41,7 +41,7 @@ class Ways(Protocol):
         """Return how a message of this gateway's clients goes; None is the routed way."""
 
     def onward(self, overlay: bytes, link: int) -> frozenset[int] | None:
-        """Over which links a batch goes on that came by this link; None if it is discarded."""
+        """Return the links over which a batch from this link goes on; None if it is discarded."""
 
 
 @dataclass(slots=True)

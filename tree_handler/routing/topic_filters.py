@@ -50,7 +50,8 @@ def is_exact(topic_filter: str) -> bool:
 
 
 def split_share(topic_filter: str) -> tuple[str, str]:
-    """The share name and the filter proper (MQTT 5.0, 4.8.2); no name if it is not shared."""
+    """Return the share name and the filter proper (MQTT 5.0, 4.8.2); no name if it is not
+    shared."""
     if not topic_filter.startswith(_SHARE):
         return "", topic_filter
     name, _, rest = topic_filter[len(_SHARE) :].partition("/")
@@ -58,7 +59,7 @@ def split_share(topic_filter: str) -> tuple[str, str]:
 
 
 def proper(topic_filter: str) -> str:
-    """The filter of a subscription without the share name, if it has one."""
+    """Return the filter of a subscription without the share name, if it has one."""
     return split_share(topic_filter)[1]
 
 
@@ -92,7 +93,7 @@ def _without_covered(filters: set[str]) -> set[str]:
 
 
 def _prefixes(topic_filter: str) -> Iterable[str]:
-    """The filters that end with ``#`` and cover this one, as far as its beginning tells."""
+    """Return the filters that end with ``#`` and cover this one, as far as its beginning tells."""
     yield "#"
     levels = topic_filter.split("/")
     for depth in range(1, len(levels) + 1):

@@ -61,12 +61,12 @@ class Carry:
     listed: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         row = (0, hops, self.overlay, self.is_repair, self.to)
         return _pack(*row, self.listed) + self.frame if self.listed else _pack(*row) + self.frame
 
     def whole_list(self) -> bytes:
-        """All that the batch was for, as `pack_pairs` has them."""
+        """Return all that the batch was for, as `pack_pairs` has them."""
         return self.listed or pack_pairs(self.to)
 
 
@@ -90,7 +90,7 @@ class Claim:
     seal: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         return _word(1, hops, self.seal, *self.stream, self.last, self.to)
 
     @property
@@ -124,7 +124,7 @@ class Tell:
     seal: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         ranges = list(self.passed), list(self.gone)
         said = (self.to, *self.stream, self.last, self.tail, *ranges, self.number)
         return _word(2, hops, self.seal, *said)
@@ -154,7 +154,7 @@ class Ask:
     seal: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         said = (*self.stream, self.asker, list(self.ranges), self.number)
         return _word(3, hops, self.seal, *said)
 
@@ -174,7 +174,7 @@ class Ack:
     seal: bytes = b""
 
     def encode(self, hops: int = MAX_HOPS) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         return _word(4, hops, self.seal, *self.stream, self.gateway_id, self.covered)
 
     @property

@@ -69,7 +69,7 @@ class Claims:
         return self.epoch, self.version
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         groups = [[*group, self.groups[group]] for group in sorted(self.groups)]
         of = (self.gateway_id, self.epoch, self.version, self.decides, groups)
         packed: bytes = msgpack.packb(dict(zip(_FIELDS, of, strict=True)))
@@ -210,7 +210,7 @@ class OwnClaims:
         return self._not_before if self._is_due else math.inf
 
     def take(self, now: float) -> Claims | None:
-        """The record that is to be told now, if one is due."""
+        """Return the record that is to be told now, if one is due."""
         if not self._is_due or now < self._not_before:
             return None
         self._is_due = False

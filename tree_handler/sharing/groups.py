@@ -118,7 +118,7 @@ class FleetGroups:
         return frozenset(changed)
 
     def epoch_of(self, gateway_id: str) -> int:
-        """The life of which a gateway's record is; 0 if none is known."""
+        """Return the life of which a gateway's record is; 0 if none is known."""
         record = self._records.get(gateway_id)
         return 0 if record is None else record.epoch
 
@@ -155,7 +155,7 @@ class FleetGroups:
         return record is not None and record.decides
 
     def matching(self, topic: str) -> tuple[SharedGroup, ...]:
-        """The shared subscriptions with members elsewhere that match a topic of clients."""
+        """Return the shared subscriptions with members elsewhere that match a topic of clients."""
         found = self._matching.get(topic)
         if found is None:
             if len(self._matching) >= MAX_TOPICS:

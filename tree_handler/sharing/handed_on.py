@@ -40,7 +40,7 @@ class HandedOn:
     entry: Entry
 
     def encode(self) -> bytes:
-        """The wire form."""
+        """Return the wire form."""
         entry = self.entry
         said = (*self.group, self.hops, entry.topic, entry.qos, entry.payload, entry.properties)
         packed: bytes = msgpack.packb(said)

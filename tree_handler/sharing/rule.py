@@ -19,7 +19,7 @@ class SharedGroups(Protocol):
         """Take who is there of one (`claims`); 0 for nobody."""
 
     def matching(self, topic: str) -> Sequence[SharedGroup]:
-        """Those with members on other gateways that a topic matches."""
+        """Return those with members on other gateways that a topic matches."""
 
     def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
         """Choose whose members get a message that is accepted here, where others' do.
@@ -111,7 +111,7 @@ class EachGateway:
         return True
 
     def is_elsewhere(self, group: SharedGroup) -> bool:
-        """No: nothing is known of others."""
+        """Return False: nothing is known of others."""
         return False
 
     def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:

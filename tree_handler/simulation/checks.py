@@ -92,7 +92,7 @@ MAX_VIOLATIONS = 20
 
 
 def _ring(closed: EdgeConnection) -> list[str] | None:
-    """The gateways of a ring of live connections through ``closed``, None if there is none.
+    """Return the gateways of a ring of live connections through ``closed``, None if there is none.
 
     Looks from both ends in turn, so that the smaller side of a tree decides how long it takes.
     """
@@ -116,7 +116,7 @@ def _ring(closed: EdgeConnection) -> list[str] | None:
 
 
 def component(start: str, neighbours: Callable[[str], Iterable[str]]) -> set[str]:
-    """All that can be reached from ``start``, itself included."""
+    """Return all that can be reached from ``start``, itself included."""
     seen, front = {start}, [start]
     while front:
         for other in neighbours(front.pop()):
@@ -138,7 +138,7 @@ def usable_paths(gateways: dict[str, Gateway], network: Network) -> dict[str, se
 
 
 def within_reach(gateways: dict[str, Gateway], network: Network, now: float) -> dict[str, set[str]]:
-    """Whom each gateway can ask now: one that is paused is asked over connections that it has."""
+    """Return the gateways that each can ask now: a paused one over connections that it has."""
     paths, links = usable_paths(gateways, network), linked(gateways, network)
     for gateway_id, gateway in gateways.items():
         if gateway.paused_until_s > now:
@@ -151,7 +151,7 @@ def within_reach(gateways: dict[str, Gateway], network: Network, now: float) -> 
 def linked(
     gateways: dict[str, Gateway], network: Network, since_s: float = math.inf
 ) -> dict[str, set[str]]:
-    """To whom each gateway is connected, as both see it, by connections made before a time."""
+    """Return the gateways linked to each, as both see it, by connections made before a time."""
     links: dict[str, set[str]] = {gateway_id: set() for gateway_id in gateways}
     for connection in network.connections:
         first, second = connection.edge.ids

@@ -52,7 +52,7 @@ class Disk:
         return {epoch: Intervals(numbers) for epoch, numbers in self.have.items()}
 
     def told(self) -> list[tuple[bytes, Header]]:
-        """The control batches that a new life finds."""
+        """Return the control batches that a new life finds."""
         return [(frame, header) for frame, header in self.log if header.control]
 
     def not_again(self, core: Replication) -> None:
@@ -119,7 +119,7 @@ class Disk:
         return self.places[-1]
 
     def read_from(self, position: int) -> list[tuple[bytes, Header]]:
-        """The batches that stand at a position or behind it."""
+        """Return the batches that stand at a position or behind it."""
         return self.log[bisect_left(self.places, position) :]
 
     def is_whole_from(self, position: int) -> bool:
@@ -128,14 +128,14 @@ class Disk:
         return found == [*range(position, self.position + 1)]
 
     def kept_from(self) -> dict[Epoch, int]:
-        """The lowest number that the log still has, by stream."""
+        """Return the lowest number that the log still has, by stream."""
         lowest = {stream: numbers.last + 1 for stream, numbers in self.have.items()}
         for _, header in self.log:
             lowest[header.stream] = min(lowest[header.stream], header.first)
         return lowest
 
     def holds(self) -> dict[Epoch, Intervals]:
-        """The messages that are in the log."""
+        """Return the messages that are in the log."""
         found: dict[Epoch, Intervals] = defaultdict(Intervals)
         for _, header in self.log:
             if not header.passed:
@@ -143,7 +143,7 @@ class Disk:
         return found
 
     def read(self, epoch: Epoch, ranges: Intervals) -> list[tuple[bytes, Header]]:
-        """The batches that hold any number of ``ranges``, in sequence."""
+        """Return the batches that hold any number of ``ranges``, in sequence."""
         found = [
             (frame, header)
             for frame, header in self.log

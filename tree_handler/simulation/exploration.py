@@ -25,7 +25,7 @@ FEWEST_IN_SHAPE = 3
 
 
 def shape(name: str) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """The gateways and links of a network: ``pair``, ``line-3``, ``ring-4``, ``mesh-4``, ...
+    """Return the gateways and links of a network: ``pair``, ``line-3``, ``ring-4``, ``mesh-4``, ...
 
     Raises:
         ValueError: if there is no such shape.
@@ -46,7 +46,7 @@ def shape(name: str) -> tuple[int, tuple[tuple[int, int], ...]]:
 
 
 @dataclass(slots=True)
-class Covered:
+class SearchCoverage:
     """The extent of a search, and its findings.
 
     Attributes:
@@ -96,7 +96,7 @@ class Search:
         return f"{self.shape}, {'settled' if self.settled else 'cold'}, {self.budget}"
 
 
-def run(search: Search, most_states: int = 10**9) -> Covered:
+def run(search: Search, most_states: int = 10**9) -> SearchCoverage:
     """Go through all that can happen in a search; see `explore`."""
     gateways, pairs = shape(search.shape)
     network = ExploredNetwork(pairs)
@@ -106,7 +106,7 @@ def run(search: Search, most_states: int = 10**9) -> Covered:
 
 def explore(
     network: ExploredNetwork, start: ExploredState, most_states: int = 10**9, most_found: int = 1
-) -> Covered:
+) -> SearchCoverage:
     """Go through all that can happen from a state.
 
     Args:
@@ -116,7 +116,7 @@ def explore(
         most_found: stop after so many violations.
 
     """
-    covered = Covered()
+    covered = SearchCoverage()
     seen = {start.key}
     settled: set[int] = set()
     stack: list[tuple[ExploredState, object]] = [(start, None)]
@@ -143,7 +143,7 @@ def explore(
 
 
 def _settle(
-    network: ExploredNetwork, state: ExploredState, covered: Covered, settled: set[int]
+    network: ExploredNetwork, state: ExploredState, covered: SearchCoverage, settled: set[int]
 ) -> None:
     alone = replace(state, budget=EventBudget())
     if alone.key not in settled:

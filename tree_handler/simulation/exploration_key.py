@@ -13,7 +13,7 @@ from tree_handler.spanning.spanning_tree import SpanningTree
 
 
 def tree_key(tree: SpanningTree, now: float) -> object:
-    """The key of one gateway's tree at its own time."""
+    """Return the key of one gateway's tree at its own time."""
     place, agreements, number = tree._place, tree._agreements, tree._announcer.number
     candidate, parent = agreements.candidate, place.parent
     longest_s = tree.parameters.request_interval_s
@@ -66,7 +66,7 @@ def _neighbour_key(neighbour: Neighbour, number: int, now: float) -> object:
 
 
 def message_key(bpdu: Bpdu | None, sender_number: int, receiver_number: int) -> object:
-    """The key of a BPDU under way, given the last numbers of its sender and receiver."""
+    """Return the key of a BPDU under way, given the last numbers of its sender and receiver."""
     if bpdu is None:
         return None
     hello = bpdu.kind is Kind.HELLO

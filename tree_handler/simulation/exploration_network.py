@@ -59,7 +59,7 @@ class ExploredNetwork:
         self._steps: dict[tuple[bytes, float, _Met], _Step] = {}
 
     def cold(self, gateways: int, budget: EventBudget) -> ExploredState:
-        """All gateways have just started and all links were just made."""
+        """Return the state in which all gateways have just started and all links were just made."""
         nodes = tuple(
             _started(Identity(f"gw-{name}", 1, float(gateways - i), f"10.0.0.{i + 1}"))
             for i, name in zip(range(gateways), "abcdefgh", strict=False)
@@ -74,7 +74,7 @@ class ExploredNetwork:
         return replace(self.calm(self.cold(gateways, budget)), budget=budget)
 
     def events(self, state: ExploredState) -> Iterator[ExplorationEvent]:
-        """All that can happen next."""
+        """Yield all that can happen next."""
         budget, linked = state.budget, set()
         for i, wire in enumerate(state.wires):
             linked.add(wire.ends) if wire.whole else None
@@ -248,7 +248,8 @@ def _sent(wire: Wire, side: int, bpdu: Bpdu | None) -> Wire:
 
 
 def _broken(wire: Wire) -> Iterator[Wire]:
-    """A connection whose ends are still to learn that it is broken; what was under way is lost."""
+    """Yield a connection whose ends are still to learn that it is broken; what was under way is
+    lost."""
     first, second = ((CLOSED,) if is_open else () for is_open in wire.open)
     yield replace(wire, whole=False, coming=(first, second))
 

@@ -68,7 +68,7 @@ class Node:
         return cls(identity, pickle.dumps(tree), now, hash(tree_key(tree, now)), number)
 
     def revived(self) -> SpanningTree:
-        """Its tree, to be changed."""
+        """Return its tree, to be changed."""
         tree: SpanningTree = pickle.loads(self.tree)  # noqa: S301  # made here, of our own
         return tree
 

@@ -75,7 +75,7 @@ class FaultOptions:
 
     @classmethod
     def drawn(cls, chance: random.Random, disks: random.Random | None) -> Self:
-        """The options of a seed.
+        """Return the options of a seed.
 
         Args:
             chance: for all but what happens to disks.
@@ -94,7 +94,7 @@ class FaultOptions:
         )
 
     def with_damaged_disks(self, disks: random.Random) -> Self:
-        """These, and in some runs disks that lose some of their log, or are older ones for a
+        """Return these, and in some runs disks that lose some of their log, or are older ones for a
         while."""
         if disks.random() >= DAMAGES:
             return self

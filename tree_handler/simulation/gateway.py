@@ -114,7 +114,7 @@ class Gateway:
         self.carry_out()
 
     def timer(self, due: Callable[[float], None]) -> Timer:
-        """A timer of this life."""
+        """Return a timer of this life."""
         return Timer(self, self._clock, self._start.local, due)
 
     def outlived(self, epoch: int) -> None:
@@ -142,7 +142,7 @@ class Gateway:
         return other_life(other.boot_epoch, linked, self.reaches(other.gateway_id)) is None
 
     def reaches(self, gateway_id: str) -> int | None:
-        """Under which boot epoch the tree reaches a gateway, where that is kept track of."""
+        """Return the boot epoch under which the tree reaches a gateway, where that is known."""
         return None
 
     def link_up(self, end: End) -> None:

@@ -103,7 +103,7 @@ class _Meadow:
         return self.clock.now - began_s
 
     def best(self) -> str:
-        """The gateway that must be root."""
+        """Return the gateway that must be root."""
         return min(self.gateways, key=lambda i: self.gateways[i].tree.identity.root.precedence)
 
     def depths(self) -> dict[str, int]:
@@ -166,7 +166,8 @@ def grow(gateways: int, degree: int = 4, seed: int = 1) -> Growth:
 
 
 def deep_bytes(thing: object) -> int:
-    """The memory of an object and all that it refers to, less classes, functions and modules."""
+    """Return the memory of an object and all that it refers to, less classes, functions and
+    modules."""
     seen: set[int] = set()
     front, total = [thing], 0
     while front:
@@ -180,7 +181,7 @@ def deep_bytes(thing: object) -> int:
 
 
 def regular_network(gateways: int, degree: int, seed: int) -> list[tuple[int, int]]:
-    """A connected random network in which nearly each gateway has so many links.
+    """Return a connected random network in which nearly each gateway has so many links.
 
     A ring through all of them, in a drawn order, and further rings until the degree is reached:
     a pair that is linked already is not linked twice.

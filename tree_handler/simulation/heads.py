@@ -17,7 +17,7 @@ from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
 from tree_handler.members.suspicion import Patience, Question, Suspicion
 from tree_handler.remote.query import Publication
-from tree_handler.routing.locator import Behind, Locator
+from tree_handler.routing.locator import Locator, ReachUpdate
 from tree_handler.simulation.gateway import Gateway, Start, Watch
 from tree_handler.simulation.growth import regular_network
 from tree_handler.simulation.network import DATA, Clock, Edge, End, Network
@@ -120,10 +120,10 @@ class HeadedGateway(Gateway):
 
     def take(self, end: End, message: object) -> None:
         """Take in a message of the locator, a flooded one, or one of the tenant."""
-        if isinstance(message, Behind):
+        if isinstance(message, ReachUpdate):
             peer = end.peer.host
             if peer.gateway_id == self._liar:
-                message = Behind(True, {peer.gateway_id: peer.boot_epoch})
+                message = ReachUpdate(True, {peer.gateway_id: peer.boot_epoch})
             self._tell(self.locator.receive(end.link, message))
         elif isinstance(message, _Flooded):
             self._hear(end, message)
@@ -171,7 +171,7 @@ class HeadedGateway(Gateway):
             if link != came_by and end.forwards:
                 self._network.send(end, message, DATA)
 
-    def _tell(self, news: dict[int, Behind]) -> None:
+    def _tell(self, news: dict[int, ReachUpdate]) -> None:
         for link, behind in news.items():
             if link in self.ends:
                 self._network.send(self.ends[link], behind, DATA)

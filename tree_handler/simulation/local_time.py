@@ -30,7 +30,7 @@ class LocalClock:
         return self.ahead_s + self.rate * virtual_s
 
     def virtual_s(self, reading: float) -> float:
-        """The virtual time at which it shows this."""
+        """Return the virtual time at which it shows this."""
         return (reading - self.ahead_s) / self.rate
 
 

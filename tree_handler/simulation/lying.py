@@ -17,7 +17,7 @@ from tree_handler.batch import Entry, Flags
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Append
-from tree_handler.replication.repair import Seek, Sought, Summary
+from tree_handler.replication.repair import SearchResult, Seek, Summary
 from tree_handler.seal import Seals
 from tree_handler.simulation.disk import Disk
 from tree_handler.simulation.gateway import Start, WirePing
@@ -32,7 +32,7 @@ LIE_EVERY_S = 0.1
 
 
 def sealing(gateway_id: str) -> Seals:
-    """The seals of a gateway."""
+    """Return the seals of a gateway."""
     return Seals(ModelSigner(gateway_id), ModelRing(), TREE)
 
 
@@ -82,7 +82,7 @@ class LiarGateway(SealedGateway):
         """Answer a search with a lie: it is nowhere, and its origin was asked."""
         if isinstance(message, Seek):
             origins = frozenset(name.removeprefix("$") for name, _ in message.wanted)
-            answer = Sought(message.number, message.wanted, origins, complete=True)
+            answer = SearchResult(message.number, message.wanted, origins, complete=True)
             self._network.send(end, answer, DATA)
         else:
             super().take(end, message)

@@ -57,7 +57,7 @@ class OverlayOptions(Options):
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """The options of a seed, those of `Options` included."""
+        """Return the options of a seed, those of `Options` included."""
         chance = random.Random(f"overlays {seed} {gateways}")  # a seed, no secret
         return replace(
             cls.any_network(seed, gateways),

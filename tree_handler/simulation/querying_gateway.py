@@ -11,9 +11,9 @@ from tree_handler.errors import ProtocolError
 from tree_handler.remote.asking import Lease
 from tree_handler.remote.query import (
     SERVICE_UNAVAILABLE,
-    Answered,
     Execute,
     Publication,
+    QueryAnswer,
     RemoteQueries,
     Stop,
     TimedOut,
@@ -107,7 +107,7 @@ class QueryingGateway:
         self.told: dict[int, bytes] = {}
         """The last body that each observer was told."""
         self.targets: dict[int, str] = {}
-        """Whom each observer observes."""
+        """The gateway that each observer observes."""
         self._told_here: dict[tuple[str, str], Execute] = {}
         self._world = world
         self._slept_s = 0.0
@@ -187,7 +187,7 @@ class QueryingGateway:
                     self._told_here.pop(key, None)
                 case Publication():
                     self._world.say(self, action)
-                case Answered():
+                case QueryAnswer():
                     self._answered(action)
 
     def tick(self) -> None:
@@ -247,7 +247,7 @@ class QueryingGateway:
                 self.targets.pop(observer, None)
                 self.told.pop(observer, None)
 
-    def _answered(self, answered: Answered) -> None:
+    def _answered(self, answered: QueryAnswer) -> None:
         correlation, response = answered.correlation, answered.response
         self.observing.pop(answered.replaced, None)
         watch = self.observing.get(correlation)

@@ -19,8 +19,8 @@ from functools import partial
 from typing import Final
 
 from tree_handler.remote.query import Publication
-from tree_handler.routing.direct import Passed
-from tree_handler.routing.locator import Behind
+from tree_handler.routing.direct import DirectMessage
+from tree_handler.routing.locator import ReachUpdate
 from tree_handler.simulation.querying_gateway import QueryingGateway, RemoteOutcome
 
 STORM_S: Final = 120.0
@@ -103,7 +103,7 @@ class RemoteWorld:
         def arrive() -> None:
             receiver = self._gateways[neighbour]
             came = receiver.direct.receive(self._numbers[neighbour, sender.name], data)
-            if isinstance(came, Passed):
+            if isinstance(came, DirectMessage):
                 receiver.receive(came.topic, came.payload)
             elif came is not None:
                 self._over_link(receiver, *came)
@@ -159,11 +159,11 @@ class RemoteWorld:
         links = {self._numbers[name, other] for other in self._neighbours(name)}
         self._tell(name, self._gateways[name].locator.forwards(links))
 
-    def _tell(self, name: str, news: Mapping[int, Behind]) -> None:
+    def _tell(self, name: str, news: Mapping[int, ReachUpdate]) -> None:
         for link, behind in news.items():
             _, neighbour = self._ends[link]
 
-            def arrive(neighbour: str = neighbour, behind: Behind = behind) -> None:
+            def arrive(neighbour: str = neighbour, behind: ReachUpdate = behind) -> None:
                 back = self._numbers[neighbour, name]
                 self._tell(neighbour, self._gateways[neighbour].locator.receive(back, behind))
 

@@ -12,7 +12,7 @@ from tree_handler.batch import Entry, Epoch, Header, check
 from tree_handler.intervals import Intervals
 from tree_handler.replication.answering import answer
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Request, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchResult, Seek, Summary
 from tree_handler.replication.replication import (
     Append,
     Forget,
@@ -60,7 +60,7 @@ class Receiver(Protocol):
     replication: Replication
 
     def handed(self, header: Header) -> Intervals:
-        """The numbers of a stream that its clients got."""
+        """Return the numbers of a stream that its clients got."""
 
 
 class Witness(Protocol):
@@ -162,7 +162,8 @@ class ReplicatingGateway(Gateway):
             yield "a request or a search"
 
     def handed(self, header: Header) -> Intervals:
-        """The numbers of an origin and epoch that clients got, of the logged ones or others."""
+        """Return the numbers of an origin and epoch that clients got, of the logged ones or
+        others."""
         kind = self._disk.handed if header.logged else self._unlogged
         return kind[header.stream]
 
@@ -192,7 +193,7 @@ class ReplicatingGateway(Gateway):
                 self._replicate(core.repair.receive_done(link, now))
             case Seek():
                 self._replicate(core.repair.receive_seek(link, message, now))
-            case Sought():
+            case SearchResult():
                 self._replicate(core.repair.receive_sought(link, message, now))
         self._traffic.check_bounded(self)
         self._set_timer()
@@ -281,7 +282,7 @@ class ReplicatingGateway(Gateway):
             case SendSeek(link, seek):
                 self._say(link, Seek.decode(seek.encode()))
             case SendSought(link, sought):
-                self._say(link, Sought.decode(sought.encode()))
+                self._say(link, SearchResult.decode(sought.encode()))
 
     def _look(self, link: int, wanted: dict[Epoch, Intervals]) -> dict[Epoch, Intervals]:
         found: dict[Epoch, Intervals] = {}

@@ -9,7 +9,7 @@ from tree_handler.simulation.checks import Violation
 from tree_handler.spanning.parameters import Parameters
 
 
-class Described(Protocol):
+class ReportedOptions(Protocol):
     """The options of a run, as a report describes them: `runs.Options`."""
 
     @property
@@ -50,7 +50,7 @@ class Report:
 
     """
 
-    options: Described
+    options: ReportedOptions
     violations: tuple[Violation, ...]
     convergence_s: float
     hellos: int

@@ -38,7 +38,7 @@ from tree_handler.spanning.spanning_tree import SpanningTree
 TOPICS = 12
 NOW_US = EARLIEST_US + 300 * 24 * 3600 * 1_000_000
 WRONG_CLOCKS_US = (0, 0, 0, 30_000, -21 * 24 * 3600 * 1_000_000, 5 * 365 * 24 * 3600 * 1_000_000)
-"""By how much a wall clock is wrong; drawn for each life."""
+"""Errors of wall clocks; one is drawn for each life."""
 AT_1970 = 0.15
 """Of lives: those whose wall clock begins at 1970."""
 
@@ -66,7 +66,7 @@ class RetainedTraffic(SimulatedTraffic):
         return 0 if at_1970 else NOW_US + self.chance.choice(WRONG_CLOCKS_US)
 
     def disk(self, gateway_id: str) -> RetainedDisk:
-        """The disk of a gateway."""
+        """Return the disk of a gateway."""
         disk = self.disks[gateway_id]
         assert isinstance(disk, RetainedDisk)
         return disk
@@ -201,7 +201,7 @@ class RetainedOptions(Options):
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """The options of a seed."""
+        """Return the options of a seed."""
         chance = random.Random(f"retained {seed} {gateways}")  # a seed, no secret
         return cls(
             seed,

@@ -76,7 +76,7 @@ class RetainedLiar(SealedRetainedGateway):
         super()._tell(SendRetained(one.link, self._bent(one.payload)) for one in sends)
 
     def _bent(self, payload: bytes) -> bytes:
-        """A message about what it retains as it rather says it."""
+        """Return a message about what it retains as it rather says it."""
         kind, *fields = unpack(payload)
         match kind:
             case SyncKind.ROOT:

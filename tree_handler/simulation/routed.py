@@ -72,7 +72,7 @@ class RoutedTraffic(SimulatedTraffic):
         return RoutedGateway(start, self.disk(start.tree.identity.gateway_id), self)
 
     def disk(self, gateway_id: str) -> Disk:
-        """The disk of a gateway."""
+        """Return the disk of a gateway."""
         disk = self.disks[gateway_id]
         disk.most_batches = self.most_batches
         return disk
@@ -242,7 +242,7 @@ class RoutedOptions(Options):
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """The options of a seed, those of `Options` included."""
+        """Return the options of a seed, those of `Options` included."""
         return cls.routed_network(seed, gateways)
 
     @classmethod

@@ -16,7 +16,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Append, RouteBatch
 from tree_handler.routing.actions import SendRouted, ServeRouted, Settle
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
-from tree_handler.routing.locator import Behind, Locator
+from tree_handler.routing.locator import Locator, ReachUpdate
 from tree_handler.routing.routed import Routed
 from tree_handler.routing.runs import Run, Ways
 from tree_handler.routing.wire import Ask
@@ -214,7 +214,7 @@ class RoutedGateway(ReplicatingGateway):
     def take(self, end: End, message: object) -> None:
         """Take in a message of the locator or of routing, or one of replication."""
         if isinstance(message, _Behind):
-            self._tell_behind(self.locator.receive(end.link, Behind.decode(message.payload)))
+            self._tell_behind(self.locator.receive(end.link, ReachUpdate.decode(message.payload)))
         elif isinstance(message, _Routed):
             self._replicate(self.routed.receive(end.link, message.payload, self.now))
         super().take(end, message)
@@ -236,7 +236,7 @@ class RoutedGateway(ReplicatingGateway):
         super().link_drained(end)
         self._full.discard(end.link)
 
-    def _tell_behind(self, news: dict[int, Behind]) -> None:
+    def _tell_behind(self, news: dict[int, ReachUpdate]) -> None:
         for link, behind in news.items():
             self._say(link, _Behind(behind.encode()))
         self.routed.moved(self.now)

@@ -108,7 +108,7 @@ class Options:
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """The options of a seed: sparse or dense, near or far, calm or stormy."""
+        """Return the options of a seed: sparse or dense, near or far, calm or stormy."""
         return cls.any_network(seed, gateways)
 
     @classmethod
@@ -135,7 +135,7 @@ class Options:
         return replace(drawn, quiet_s=SOUGHT_S) if drawn.log_batches else drawn
 
     def simulation(self, make_tree: MakeTree = SpanningTree) -> Simulation:
-        """The network that they describe."""
+        """Return the network that they describe."""
         return Simulation(self, make_tree)
 
     @property

@@ -22,7 +22,7 @@ from tree_handler.holders import Holders, SharedGroup
 from tree_handler.intervals import Intervals
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.replication import ReplicationAction
-from tree_handler.routing.locator import Behind, Locator
+from tree_handler.routing.locator import Locator, ReachUpdate
 from tree_handler.sharing import claims, handed_on
 from tree_handler.sharing.claims import DURABLE, ONLINE, Claims, OwnClaims
 from tree_handler.sharing.groups import FleetGroups
@@ -191,17 +191,17 @@ class SharedGateway(ReplicatingGateway):
 
     def take(self, end: End, message: object) -> None:
         """Take in a message of the locator, or one of replication."""
-        if isinstance(message, Behind):
+        if isinstance(message, ReachUpdate):
             self._heard.add(end.link)
             self._say_behind(self._locator.receive(end.link, message))
         else:
             super().take(end, message)
 
-    def _say_behind(self, news: dict[int, Behind]) -> None:
+    def _say_behind(self, news: dict[int, ReachUpdate]) -> None:
         for link, behind in news.items():
             self._heard.add(link)
             if link in self.ends:
-                self._network.send(self.ends[link], Behind.decode(behind.encode()), DATA)
+                self._network.send(self.ends[link], ReachUpdate.decode(behind.encode()), DATA)
         self.groups.moved(self._locator.reached)
 
 
@@ -288,7 +288,8 @@ class SharedOptions(Options):
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """The options of a seed: no disk is lost or full, for what is only there goes with it."""
+        """Return the options of a seed: no disk is lost or full, for what is only there goes with
+        it."""
         chance = random.Random(f"shared {seed} {gateways}")  # a seed, no secret
         return cls(
             seed,

@@ -123,7 +123,7 @@ def _until_one_tree_s(simulation: Simulation, since_s: float | None = None) -> f
 
 
 def _tree_ends(simulation: Simulation) -> list[tuple[Gateway, End]]:
-    """Each gateway that has a parent, and its end of the link to it."""
+    """Return each gateway that has a parent, and its end of the link to it."""
     return [
         (gateway, gateway.ends[link])
         for gateway in simulation.gateways.values()

@@ -154,7 +154,8 @@ class TopicOptions(RoutedOptions):
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """The options of a seed, as `Options` draws them, but with less faults for longer."""
+        """Return the options of a seed, as `Options` draws them, but with less faults for
+        longer."""
         base = cls.routed_network(seed, gateways)
         rate_per_s = min(base.faults.rate_per_s, MOST_FAULTS_PER_S)
         faults = replace(base.faults, rate_per_s=rate_per_s)

@@ -73,14 +73,14 @@ class SimulatedTraffic:
     _gateways: dict[str, Gateway] = field(default_factory=dict, init=False)
 
     def gateway(self, start: Start) -> ReplicatingGateway:
-        """A life of a gateway with replication under it, on its disk."""
+        """Return a life of a gateway with replication under it, on its disk."""
         disk = self.disks[start.tree.identity.gateway_id]
         if self.log_batches:
             disk.most_batches = float(self.log_batches)
         return ReplicatingGateway(start, disk, self)
 
     def standing(self, identity: Identity) -> Identity:
-        """A gateway as it stands for election in its next life."""
+        """Return a gateway as it stands for election in its next life."""
         return identity
 
     def begin(self, gateways: dict[str, Gateway], until_s: float) -> None:
@@ -156,7 +156,7 @@ class SimulatedTraffic:
             self.disks[gateway_id] = put_by
 
     def _damaged(self, gateway_id: str) -> Disk:
-        """A disk that is about to be damaged: what others have of it may now come late."""
+        """Return a disk that is about to be damaged: what others have of it may now come late."""
         self._lost_disks.add(gateway_id)
         disk = self.disks[gateway_id]
         disk.is_damaged = True

@@ -127,7 +127,7 @@ class YearsFleet(Simulation):
         return {one for edge in self._edges_of(gateway_id) for one in edge.ids} - {gateway_id}
 
     def _some_time_s(self) -> float:
-        """A minute, an hour, some days, some weeks."""
+        """Return a minute, an hour, some days, some weeks."""
         return self._random.choice(AWAY_S) * self._random.uniform(0.5, 1.5)
 
     def _cut_off(self, gateway_id: str) -> list[Edge]:

@@ -60,7 +60,7 @@ class KnownKeys:
         return key
 
     def that_count(self, gateway_id: str, *, for_what_was_kept: bool) -> Iterable[int]:
-        """The keys of a gateway that are believed, the latest first."""
+        """Return the keys of a gateway that are believed, the latest first."""
         of = self._of.get(gateway_id, set())
         if not for_what_was_kept:
             return sorted(of, reverse=True)

@@ -51,7 +51,7 @@ FIXED: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class WhatLives:
+class FleetSize:
     """The size of a fleet and of what it retains.
 
     Attributes:
@@ -77,7 +77,7 @@ class WhatLives:
         return 2 * self.living + 2 * self.topics + SLACK
 
 
-def too_large(gateway: YearsGateway, lives: WhatLives) -> Iterator[str]:
+def too_large(gateway: YearsGateway, lives: FleetSize) -> Iterator[str]:
     """Tell which tables of a gateway have more items than there is reason for."""
     for way, size in table_sizes(gateway.cores()).items():
         if size > (most := lives.most(way)):

@@ -20,7 +20,7 @@ from tree_handler.simulation.retained import RetainedTraffic
 from tree_handler.simulation.retained_gateway import RetainedGateway
 from tree_handler.simulation.retained_store import RetainedDisk
 from tree_handler.simulation.years_gateway import YearsDisk, YearsGateway
-from tree_handler.simulation.years_tables import WhatLives, too_large
+from tree_handler.simulation.years_tables import FleetSize, too_large
 from tree_handler.spanning.election import Identity
 
 LINKED_S = 1.0
@@ -55,7 +55,7 @@ class YearsTraffic(RetainedTraffic):
         return YearsGateway(start, disk, self, self.wall_us())
 
     def years_disk(self, gateway_id: str) -> YearsDisk:
-        """The disk of a gateway."""
+        """Return the disk of a gateway."""
         disk = self.disks[gateway_id]
         assert isinstance(disk, YearsDisk)
         return disk
@@ -126,7 +126,7 @@ class YearsTraffic(RetainedTraffic):
                         break
 
     def _not_alike(self, reach: list[str], gateways: dict[str, Gateway]) -> Iterator[str]:
-        """All retain the same, and nothing older than what is on the disk of one of them."""
+        """Yield all retain the same, and nothing older than what is on the disk of one of them."""
         newest: dict[str, RetainedVersion] = {}
         for gateway_id in reach:
             for topic, version in self.disk(gateway_id).written.items():
@@ -152,7 +152,7 @@ class YearsTraffic(RetainedTraffic):
         """Check that what a gateway knows is bounded by who there is (invariant 6)."""
         topics = {topic for one in self.disks for topic in self._topics_of(one)}
         living = sum(disk.boot_epoch is not None for disk in self.disks.values())
-        lives = WhatLives(living, len(self.members), len(topics))
+        lives = FleetSize(living, len(self.members), len(topics))
         for gateway in gateways.values():
             assert isinstance(gateway, YearsGateway)
             for what in too_large(gateway, lives):

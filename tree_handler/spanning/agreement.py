@@ -65,7 +65,7 @@ class Agreements:
         self._say = say
 
     def role(self, neighbour: Neighbour) -> Role:
-        """The role of this side's end of a link."""
+        """Return the role of this side's end of a link."""
         if neighbour is self._place.parent:
             return Role.ROOT
         return Role.BLOCKED if neighbour.child_root is None else Role.DESIGNATED

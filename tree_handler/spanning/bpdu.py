@@ -104,7 +104,7 @@ class Bpdu:
         return not (self.flags & BpduFlags.TRANSIT or self.capability)
 
     def encode(self) -> bytes:
-        """The body of the PINGREQ."""
+        """Return the body of the PINGREQ."""
         root = self.root
         packed: bytes = msgpack.packb(
             (

@@ -25,7 +25,7 @@ Precedence = tuple[float, int, int, str]
 
 @functools.lru_cache(maxsize=4096)
 def address_order(address: str) -> tuple[int, int]:
-    """The order of IP addresses: version, then the number.
+    """Return the order of IP addresses: version, then the number.
 
     Raises:
         ValueError: if ``address`` is no IPv4 or IPv6 address, or has a scope: that would mean

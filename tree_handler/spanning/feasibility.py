@@ -78,7 +78,8 @@ class Sources:
         self._by_root: dict[str, SourceEntry] = {}
 
     def remembered(self, root_id: str) -> Distance | None:
-        """The feasibility distance of a root, None if it was never announced or is forgotten."""
+        """Return the feasibility distance of a root, None if it was never announced or is
+        forgotten."""
         source = self._by_root.get(root_id)
         return None if source is None else source.distance
 

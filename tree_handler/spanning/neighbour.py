@@ -195,7 +195,7 @@ class Snapshot:
 
 
 def older_lives(neighbours: Iterable[Neighbour], peer_id: str) -> list[Neighbour]:
-    """Of several links to one gateway those to lives that are not its latest."""
+    """Return those of several links to one gateway that lead to lives before its latest."""
     lives = [(n.epoch, n) for n in neighbours if n.peer_id == peer_id and n.epoch is not None]
     latest = max((epoch for epoch, _ in lives), default=0)
     return [n for epoch, n in lives if epoch < latest]

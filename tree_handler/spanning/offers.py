@@ -49,7 +49,7 @@ class Offers:
         )
 
     def best(self) -> tuple[Root, Neighbour] | None:
-        """The best root that is within reach, and the best parent for it."""
+        """Return the best root that is within reach, and the best parent for it."""
         best: Root | None = None
         for neighbour in self._neighbours.values():
             offer = neighbour.offer
@@ -63,7 +63,7 @@ class Offers:
         return None if best is None or parent is None else (best, parent)
 
     def best_in(self, root: Root) -> Neighbour | None:
-        """The best parent in a tree."""
+        """Return the best parent in a tree."""
         choices = [n for n in self._neighbours.values() if self.eligible(n, root)]
         return min(choices, key=lambda n: n.preference, default=None)
 
@@ -102,7 +102,7 @@ class Offers:
                 yield n, replace(offer.root, boot_epoch=remembered.epoch), remembered.sequence
 
     def hopes(self, root: Root, agreements: Agreements) -> set[int]:
-        """The links that give a gateway which has lost ``root`` a reason to wait for it.
+        """Return the links that give a gateway which has lost ``root`` a reason to wait for it.
 
         A neighbour that still announces a way to it, or a tree neighbour that hopes itself.
         """

@@ -96,7 +96,7 @@ class TreePosition:
             self._own_sequence += 1
 
     def announce(self, now: float) -> Distance:
-        """The distance to announce, noted before it is sent (RFC 8966 section 3.7.3)."""
+        """Return the distance to announce, noted before it is sent (RFC 8966 section 3.7.3)."""
         distance = self.distance
         self._sequence = distance.sequence
         if not self.at_root and distance.cost_ms != UNREACHABLE_MS:

@@ -46,7 +46,7 @@ class Silence:
             neighbour.last_heard_s += late_s
 
     def dead(self, now: float) -> list[Neighbour]:
-        """Those that have been silent for too long."""
+        """Return those that have been silent for too long."""
         if now < self.look_at:
             return []
         dead, look_at = [], math.inf

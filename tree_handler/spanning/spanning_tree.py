@@ -267,7 +267,7 @@ class SpanningTree:
         return len(self._neighbours), len(self._sources)
 
     def role(self, link: int) -> Role:
-        """The role of this side's end of a link.
+        """Return the role of this side's end of a link.
 
         Raises:
             KeyError: if there is no such link.
@@ -276,7 +276,7 @@ class SpanningTree:
         return self._agreements.role(self._neighbours[link])
 
     def neighbours(self) -> list[Snapshot]:
-        """The neighbour table."""
+        """Return the neighbour table."""
         return [n.snapshot(self._agreements.role(n)) for n in self._neighbours.values()]
 
     # -- what neighbours say -------------------------------------------------------------------

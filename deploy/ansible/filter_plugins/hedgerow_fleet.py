@@ -27,7 +27,7 @@ class FilterModule:
     """Called by Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """The filters by the names that playbooks use."""
+        """Return the filters by the names that playbooks use."""
         return {
             "hedgerow_batches": batches,
             "hedgerow_complaints": complaints,
@@ -38,7 +38,7 @@ class FilterModule:
 def batches(
     statuses: Mapping[str, Status], at_once: int = 1, rings: Mapping[str, object] | None = None
 ) -> list[list[str]]:
-    """Hosts in the order in which they restart, those of one list at the same time.
+    """Return hosts in the order in which they restart, those of one list at the same time.
 
     A ring is whole before the next one begins. In each, those that are deepest in the tree come
     first and its root last, so that it changes but once. No list has gateways of which one is the
@@ -94,7 +94,8 @@ def ring(host: str, told: object) -> int:
 
 
 def usable(statuses: Mapping[str, Status]) -> dict[str, Status]:
-    """The statuses that say which gateway a host is, as no other host does, and its place."""
+    """Return the statuses that say which gateway a host is, as no other host does, and its
+    place."""
     ids = Counter(str(status.get("id")) for status in statuses.values() if is_status(status))
     return {
         host: status
@@ -149,7 +150,7 @@ def may_restart_together(graph: Graph, batch: Sequence[str]) -> bool:
 
 
 def parts(graph: Graph, without: set[str]) -> dict[str, int]:
-    """The number of the connected part that each gateway is in, when some are away."""
+    """Return the number of the connected part that each gateway is in, when some are away."""
     part: dict[str, int] = {}
     for number, start in enumerate(graph):
         ahead = [start] if start not in without and start not in part else []

@@ -27,7 +27,7 @@ class FilterModule:
     """Called by Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """The filter by the name that playbooks use."""
+        """Return the filter by the name that playbooks use."""
         return {"hedgerow_misspelt": misspelt}
 
 

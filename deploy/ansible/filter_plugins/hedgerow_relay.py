@@ -31,7 +31,7 @@ class FilterModule:
     """Called by Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """The filters by the names that playbooks use."""
+        """Return the filters by the names that playbooks use."""
         return {
             "hedgerow_relay_address": address,
             "hedgerow_relay_key": public_key,
@@ -61,7 +61,7 @@ def address(gateway: str) -> str:
 
 
 def ways(gateways: Iterable[str]) -> dict[str, str]:
-    """The addresses of gateways by their ids.
+    """Return the addresses of gateways by their ids.
 
     Raises:
         ValueError: two of them have one address.
@@ -77,7 +77,7 @@ def ways(gateways: Iterable[str]) -> dict[str, str]:
 
 
 def listed(gateways: Iterable[str], folder: str) -> dict[str, str]:
-    """The keys of those gateways that have one in the controller's folder.
+    """Return the keys of those gateways that have one in the controller's folder.
 
     Args:
         gateways: their ids.
@@ -96,7 +96,7 @@ def lacks(new: str, before: str) -> bool:
 def authorized_keys(
     keys: Mapping[str, str], operators: Sequence[Mapping[str, Any]], reach: str
 ) -> str:
-    """The lines of the relay's authorized_keys (sshd(8)).
+    """Return the lines of the relay's authorized_keys (sshd(8)).
 
     A gateway's key opens its own way and does nothing else; an operator's runs `reach`.
 
@@ -130,7 +130,7 @@ def authorized_keys(
 
 
 def known_hosts(text: str, host: str) -> str:
-    """The lines of a known_hosts file (sshd(8)) for the host keys that a machine shows.
+    """Return the lines of a known_hosts file (sshd(8)) for the host keys that a machine shows.
 
     Args:
         text: its `.pub` files, one behind the other.

@@ -20,7 +20,7 @@ class FilterModule:
     """Called by Ansible."""
 
     def filters(self) -> dict[str, Callable[..., Any]]:
-        """The filters by the names that playbooks use."""
+        """Return the filters by the names that playbooks use."""
         return {"hedgerow_in_window": in_window, "hedgerow_reboot_turn": turn}
 
 

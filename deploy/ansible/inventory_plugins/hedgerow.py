@@ -98,7 +98,7 @@ class InventoryModule(BaseInventoryPlugin):  # type: ignore[misc]  # Ansible is 
                 self.inventory.set_variable(host, name, value)
 
     def _members(self) -> Iterator[ListedMember]:
-        """The members that the gateway tells of; what is none is told of, and left out."""
+        """Yield the members that the gateway tells of; what is none is told of, and left out."""
         told = self._told()
         if not isinstance(told, list) or len(told) > MEMBERS_MAX:
             raise AnsibleParserError(f"{self.get_option('gateway')}: no list of members")
@@ -178,7 +178,7 @@ def may_be_reached(address: str, *, allow_loopback: bool) -> bool:
 
 
 def groups_of(member: ListedMember) -> list[str]:
-    """The groups of a member; Ansible's names take no hyphen."""
+    """Return the groups of a member; Ansible's names take no hyphen."""
     domain, group = (_group_part(name) for name in (member.domain, member.group))
     found = ["gateways"]
     if domain:

@@ -50,7 +50,7 @@ class AuditedChange:
     of: dict[str, Detail] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """The line's object."""
+        """Return the line's object."""
         return {"time_s": round(self.time_s, 3), "who": self.who, "what": self.what, **self.of}
 
 
@@ -105,7 +105,7 @@ class AuditTrail:
             os.write(descriptor, _line(time.time(), who, what, of))
 
     def changes(self) -> Iterator[AuditedChange]:
-        """All that are kept, the oldest first; lines that can't be read are left out.
+        """Yield all that are kept, the oldest first; lines that can't be read are left out.
 
         Raises:
             OSError: a file is there and can't be read.
@@ -163,7 +163,7 @@ class AuditTrail:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[int]:
-        """The file to append to, which no other process puts aside meanwhile."""
+        """Yield the file to append to, which no other process puts aside meanwhile."""
         while True:
             descriptor = os.open(self.path, _APPENDED, 0o600)
             try:

@@ -32,11 +32,11 @@ class LineFormatter(logging.Formatter):
         super().__init__(FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
-        """The line of a record."""
+        """Return the line of a record."""
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: _Raised) -> str:  # noqa: N802  # logging's name
-        """The traceback behind it."""
+        """Return the traceback behind it."""
         lines = super().formatException(ei).split("\n")
         return "\n".join(_INDENT + printable(line) for line in lines)
 

@@ -39,7 +39,7 @@ def marked(section: Any) -> Iterator[Fault]:
 
 
 def name(where: str, value: str) -> Iterator[Fault]:
-    """A gateway id, or the name of a tree, a domain or a group."""
+    """Check a gateway id, or the name of a tree, a domain or a group."""
     try:
         check_name(where, value)
     except ProtocolError:
@@ -47,7 +47,7 @@ def name(where: str, value: str) -> Iterator[Fault]:
 
 
 def address(where: str, value: str) -> Iterator[Fault]:
-    """A numeric address, of either version."""
+    """Check a numeric address, of either version."""
     try:
         ipaddress.ip_address(value)
     except ValueError:
@@ -55,7 +55,7 @@ def address(where: str, value: str) -> Iterator[Fault]:
 
 
 def hosts(where: str, values: Sequence[str]) -> Iterator[Fault]:
-    """Yield where to listen: numeric addresses and host names (RFC 1123, section 2.1)."""
+    """Check where to listen: numeric addresses and host names (RFC 1123, section 2.1)."""
     if not values:
         yield Fault(where, "names no address")
     for value in values:
@@ -68,7 +68,7 @@ def hosts(where: str, values: Sequence[str]) -> Iterator[Fault]:
 
 
 def network(where: str, value: str) -> Iterator[Fault]:
-    """An IP address, or a network of them as ``ADDRESS/LENGTH``."""
+    """Check an IP address, or a network of them as ``ADDRESS/LENGTH``."""
     try:
         ipaddress.ip_network(value)
     except ValueError:
@@ -92,13 +92,13 @@ def is_loopback(host: str) -> bool:
 
 
 def port(where: str, value: int | None) -> Iterator[Fault]:
-    """A port to listen on: 0 for any, None for none."""
+    """Check a port to listen on: 0 for any, None for none."""
     if value is not None and not 0 <= value <= MOST_PORT:
         yield Fault(where, f"{value} is no port: 0 to {MOST_PORT}")
 
 
 def host_and_port(where: str, value: str) -> Iterator[Fault]:
-    """Yield where something listens, as ``host:port``."""
+    """Check where something listens, as ``host:port``."""
     host, _, number = value.rpartition(":")
     is_port = number.isdecimal() and len(number) <= 5 and 0 < int(number) <= MOST_PORT
     if not host or not is_port:
@@ -106,18 +106,18 @@ def host_and_port(where: str, value: str) -> Iterator[Fault]:
 
 
 def within(where: str, value: float, least: float, most: float) -> Iterator[Fault]:
-    """A number of a range, whose ends are in it."""
+    """Check a number of a range, whose ends are in it."""
     if not least <= value <= most:
         yield Fault(where, f"{_plain(value)} is not {_plain(least)} to {_plain(most)}")
 
 
 def _plain(number: float) -> str:
-    """A number as people write it: 65535, and not 65535.0."""
+    """Return a number as people write it: 65535, and not 65535.0."""
     return str(int(number)) if number == number // 1 else str(number)
 
 
 def one_of(where: str, value: str, allowed: Sequence[str]) -> Iterator[Fault]:
-    """One of a few words."""
+    """Check that it is one of a few words."""
     if value in allowed:
         return
     if len(allowed) == 2:

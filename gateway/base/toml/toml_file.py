@@ -392,6 +392,6 @@ def _default(spec: dataclasses.Field[Any]) -> Any:
 
 
 def _stand_in(spec: dataclasses.Field[Any], hint: Any) -> Any:
-    """A value that no check minds; None where there is none."""
+    """Return a value that no check minds; None where there is none."""
     default = None if _is_needed(spec) else _default(spec)
     return _STAND_INS.get(hint) if default is None else default

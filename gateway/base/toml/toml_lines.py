@@ -36,7 +36,7 @@ class KeyLines:
                 self._add(header, table, span)
 
     def of(self, where: str) -> range:
-        """The numbers, from 1, of the lines of a key's statement, or of what it belongs to.
+        """Return the numbers, from 1, of the lines of a key's statement, or of what it belongs to.
 
         Args:
             where: as ``tree.hello_s``, ``tree.neighbours[2]`` or ``sensors[1].speed``.
@@ -48,7 +48,7 @@ class KeyLines:
         return range(span.start + 1, span.stop + 1)
 
     def first(self, where: str, text: str = "") -> int:
-        """The first of these lines, or the one that has a text in it; 0 if there is none."""
+        """Return the first of these lines, or the one that has a text in it; 0 if there is none."""
         lines = self.of(where)
         if not lines:
             return 0

@@ -275,7 +275,7 @@ class PluginContext(BaseContext):  # type: ignore[misc]  # amqtt is untyped here
             yield from (_session_of(session.client) for session in core.sessions.values())
 
     def get_session(self, client_id: str) -> PluginSession | None:
-        """A client's session."""
+        """Return a client's session."""
         return next((one for one in self.sessions if one.client_id == client_id), None)
 
     @property
@@ -323,7 +323,7 @@ class PluginContext(BaseContext):  # type: ignore[misc]  # amqtt is untyped here
 
 
 def _session_of(client: Client) -> PluginSession:
-    """A client as plugins know it."""
+    """Return a client as plugins know it."""
     session = PluginSession()
     session.client_id = client.client_id
     session.username = client.username

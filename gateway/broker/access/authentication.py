@@ -61,7 +61,7 @@ class Authentication:
         self._binds_client_ids = binds_client_ids
 
     def user(self, client: Client) -> str | None:
-        """The user name that an admitted client has proved; None if it proved none."""
+        """Return the user name that an admitted client has proved; None if it proved none."""
         if client.certificate is None and self._anonymous and self._passwords is None:
             return None
         return client.username

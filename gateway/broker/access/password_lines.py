@@ -53,7 +53,7 @@ def check_new_name(user: str) -> None:
 
 
 def line(user: str, password: bytes) -> str:
-    """The line of a user, with the password's argon2 hash.
+    """Return the line of a user, with the password's argon2 hash.
 
     Raises:
         PasswordLineError: no line can hold the name, or no client could send the password.
@@ -87,7 +87,7 @@ def managed_by(text: str) -> str:
 
 
 def replaced(text: str, user: str, new: str | None) -> str:
-    """A password file's text with a user's line replaced, added or, with None, taken out."""
+    """Return a password file's text with a user's line replaced, added or, with None, taken out."""
     lines = text.removesuffix("\n").split("\n") if text else []  # as `Passwords.parse` has lines
     at = [i for i, old in enumerate(lines) if old.strip().partition(":")[:2] == (user, ":")]
     if at:

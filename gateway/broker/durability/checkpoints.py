@@ -23,10 +23,10 @@ from tree_handler.batch import Epoch
 CHECKPOINT_BYTES: Final = 8 << 20
 """A checkpoint is made when the log has grown by so much: what a start reads at most, about."""
 PARTS_OF_A_LOG: Final = 4
-"""And when it has grown by such a part of what it is to be, for what stands behind the last
-checkpoint is not trimmed."""
+"""A checkpoint is also due when the log has grown by one such part of its size: what stands behind
+the last checkpoint is not trimmed."""
 CHECKPOINT_S: Final = 300.0
-"""And when something has changed and so much time has passed."""
+"""A checkpoint is also due when something has changed and so much time has passed."""
 WAIT_S: Final = 60.0
 """So long one waits at most for what only the journal tells."""
 RETRY_S: Final = 10.0
@@ -187,7 +187,7 @@ class Checkpoints:
         self._history.may_trim(min(self.position, self._spill.behind, owed_from))
 
     def _owed_from(self, delivered: Mapping[Epoch, int]) -> int:
-        """From where on the log has what had not reached the sessions."""
+        """Return the place from which the log has what had not reached the sessions."""
         history, origin = self._history, self._history.own[0]
         lives = {key for key in (*history.due(), history.own) if key[0] == origin}
         return min(history.where(key, delivered.get(key, 0) + 1) for key in lives)

@@ -67,7 +67,7 @@ class DeliveryGaps:
         return numbers is not None and ref[1] in numbers
 
     def of(self, stream: Epoch) -> Intervals:
-        """The numbers of a stream that sessions lack."""
+        """Return the numbers of a stream that sessions lack."""
         return Intervals(self._numbers.get(stream, ()))
 
     def lost(self, stream: Epoch, first: int, last: int) -> None:
@@ -116,7 +116,7 @@ class DeliveryGaps:
             self._forget_had(oldest)
 
     def had(self, stream: Epoch, number: int) -> set[int]:
-        """The sessions that have had a message at QoS 2 that others are given."""
+        """Return the sessions that have had a message at QoS 2 that others are given."""
         had = self._had.get(stream)
         return set() if had is None else {one for one, numbers in had.items() if number in numbers}
 

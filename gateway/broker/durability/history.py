@@ -21,7 +21,7 @@ class LogToTrim(Protocol):
         """Return how many pieces it has; 0 if nothing goes."""
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any of these numbers."""
+        """Return the batches of one stream that hold any of these numbers."""
 
 
 class History(Protocol):
@@ -47,16 +47,16 @@ class History(Protocol):
         """
 
     def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
-        """All frames of the log from a position on."""
+        """Return all frames of the log from a position on."""
 
     def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any of these numbers, in sequence."""
+        """Return the batches of one stream that hold any of these numbers, in sequence."""
 
     def where(self, key: Epoch, number: int) -> int:
-        """A position before a message of a stream; that of the end if it is not there."""
+        """Return a position before a message of a stream; that of the end if it is not there."""
 
     def due(self) -> dict[Epoch, int]:
-        """Up to which number clients have, or are due, the messages of each stream of clients."""
+        """Return the number up to which clients have, or are due, each stream of clients."""
 
     def lacks(
         self, key: Epoch, first: int, last: int, *, may_wait: bool = False

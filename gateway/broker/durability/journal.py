@@ -87,7 +87,7 @@ class Operation(enum.IntEnum):
     RELEASED = 5
     """packet id of the client's own message: it is no longer `incoming`"""
     INHERITS = 6
-    """how many events of the frame and then of these operations came before, origin, epoch, numbers
+    """count of earlier events of the frame and then of these operations, origin, epoch, numbers
     (first and last in turn), flags, identifiers, times (`saved.SavedPlaces`), a message that the
     log has no longer or None: messages of a shared subscription wait for the session that did for
     one that has ended. As with the next two it is no event, though it counts as one, for a release
@@ -253,7 +253,7 @@ class Journal:
     # -- events --------------------------------------------------------------------------------
 
     def open(self) -> SessionRecord:
-        """A record for a session that is durable from now on; `opened` says what it is."""
+        """Return a record for a session that is durable from now on; `opened` says what it is."""
         record = SessionRecord(self.next_session, self)
         self.next_session += 1
         return record
@@ -370,7 +370,7 @@ class Journal:
         self.is_empty = False
 
     def frame(self) -> bytes:
-        """The next frame: all that was noted. Then call `has_written`, or `was_refused`."""
+        """Return the next frame: all that was noted. Then call `has_written`, or `was_refused`."""
         operations = [(record.number, record.operations) for record in self.touched]
         return _pack((self._events, operations, self._publishers))
 

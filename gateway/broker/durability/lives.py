@@ -1,4 +1,4 @@
-"""In which order the messages of an origin's lives were given to clients.
+"""The order in which the messages of an origin's lives were given to clients.
 
 Each boot epoch of an origin numbers its messages anew. Epochs grow from life to life, unless the
 disk was lost: then the number is drawn again and may be lower. So it is the history that tells:
@@ -66,6 +66,6 @@ class Lives:
                 self.was_given(stream)
 
     def in_order(self, streams: Iterable[Epoch]) -> list[Epoch]:
-        """These streams, an origin's earlier ones first."""
+        """Return these streams, an origin's earlier ones first."""
         asked = set(streams)
         return [s for s in self._order if s in asked] + sorted(asked - self._order.keys())

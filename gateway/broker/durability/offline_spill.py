@@ -48,7 +48,7 @@ class SpillCandidates:
     all_bytes: int
 
     def wanted(self) -> WantedOfOrigins:
-        """All that waits; for a thread, for it may be much."""
+        """Return all that waits; for a thread, for it may be much."""
         found: WantedOfOrigins = defaultdict(lambda: defaultdict(Intervals))
         for owner, places in self.places:
             of = label(owner)
@@ -57,7 +57,7 @@ class SpillCandidates:
         return found
 
     def messages(self, key: Epoch, wanted: Intervals) -> Iterator[tuple[int, Entry]]:
-        """The messages of a stream that go and are wanted; of a batch that is damaged, none.
+        """Yield the messages of a stream that go and are wanted; of a batch that is damaged, none.
 
         Raises:
             OSError: the log can't be read.
@@ -140,6 +140,6 @@ class OfflineSpill:
 
 
 def label(owner: Owner) -> str:
-    """A user as the file names him: one by certificate is another than one by name."""
+    """Return a user as the file names him: one by certificate is another than one by name."""
     name, is_proven = owner
     return "" if name is None else f"{'certificate' if is_proven else 'user'}:{name}"

@@ -18,7 +18,8 @@ _log = logging.getLogger(__name__)
 def open_store(
     path: Path, *, is_first: bool = True, retained_bytes: int | None = None
 ) -> tuple[Store, Checkpoint]:
-    """A broker's checkpoints and the last of them, with no more than ``retained_bytes`` retained.
+    """Return a broker's checkpoints and the last of them, with no more than ``retained_bytes``
+    retained.
 
     A damaged file is set aside and named in the log: what the log itself still tells is better
     than no start at all. So is one that is missing, unless this may be the first start.

@@ -23,7 +23,7 @@ def message(row: tuple[Any, ...]) -> SavedMessage:
 
 
 def will(row: tuple[Any, ...]) -> SavedWill:
-    """A will, of its row."""
+    """Read a will of its row."""
     roles = msgpack.unpackb(row[3], use_list=False)
     retain = bool(row[SavedWill._fields.index("retain")])  # SQLite has no bool
     return SavedWill(*row)._replace(roles=roles, retain=retain, properties=properties(row[9]))
@@ -35,7 +35,7 @@ def lack(row: tuple[Any, ...]) -> SavedGap:
 
 
 def numbers(packed: bytes) -> tuple[int, ...]:
-    """Whole numbers."""
+    """Return whole numbers."""
     return tuple(map(int, msgpack.unpackb(packed)))
 
 
@@ -48,6 +48,6 @@ def ranges(packed: bytes) -> tuple[int, ...]:
 
 
 def properties(packed: bytes) -> dict[int, Any]:
-    """Properties of a message, by identifier."""
+    """Return properties of a message, by identifier."""
     found: dict[int, Any] = msgpack.unpackb(packed, use_list=False, strict_map_key=False)
     return found

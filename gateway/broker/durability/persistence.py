@@ -142,7 +142,7 @@ class Persistence:
         return 0
 
     def waited_s(self, stream: Epoch, accepted_us: int) -> float:
-        """For how long a message has waited since its origin accepted it, as far as is certain.
+        """Return how long a message has waited since its origin accepted it, as far as is certain.
 
         Args:
             stream: the origin and its life.

@@ -96,8 +96,9 @@ class QueueLogReader:
         return found, until
 
     def _awaited(self, key: Epoch, numbers: list[int]) -> Iterator[int]:
-        """Those of some numbers, which could not be read, that may be there again: for each range
-        that is lost there is a time of its own, and one that came back and is lost again is new."""
+        """Yield those of some numbers, which could not be read, that may be there again: for each
+        range that is lost there is a time of its own, and one that came back and is lost again is
+        new."""
         before = self._missed.pop(key, {})
         if not (numbers or before):
             return

@@ -43,7 +43,8 @@ class QueueLosses:
         self._log = log
         self._put_by = put_by
         self._looked_at = -1
-        """As of how many trims. The life before may have ended before it told of its last."""
+        """The number of trims that was seen last. The life before may have ended before it told of
+        its last."""
         self._due_at_s = 0.0
         self._looking: asyncio.Task[None] | None = None
 

@@ -6,7 +6,7 @@ from light_dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Recovered:
+class RecoveryCounts:
     """The counts of what a start found.
 
     Attributes:

@@ -22,11 +22,11 @@ from gateway.broker.durability.journal import Event, Operation
 from gateway.broker.durability.journal_frame import Frame, JournalError, Move
 from gateway.broker.durability.lives import Lives
 from gateway.broker.durability.lost_places import take_out
-from gateway.broker.durability.recovered import Recovered
+from gateway.broker.durability.recovered import RecoveryCounts
 from gateway.broker.durability.replayed_delivery import ReplayedDelivery
 from gateway.broker.durability.restored_batches import ReadBatch, RestoredBatches
 from gateway.broker.durability.restored_retained import NeighbourRetained, unearthed
-from gateway.broker.durability.restored_sessions import Restorable, RestoredSessions
+from gateway.broker.durability.restored_sessions import RestoredSessions, RestoreTargets
 from gateway.broker.durability.saved import Checkpoint, SavedMessage
 from gateway.broker.durability.standing_wills import RestoredWills, SavedWill
 from gateway.broker.outbound.message import EXPIRY, LearntMessage, Message
@@ -52,7 +52,7 @@ class Recovery:
     """
 
     def __init__(
-        self, parts: Restorable, history: History, durable: DurablePersistence, now_s: float
+        self, parts: RestoreTargets, history: History, durable: DurablePersistence, now_s: float
     ) -> None:
         self._parts = parts
         self._history = history
@@ -87,7 +87,7 @@ class Recovery:
         """The wills of clients that were there, or away with a delay, when the process ended."""
         return list(self._wills.standing.values())
 
-    def run(self, saved: Checkpoint) -> Recovered:
+    def run(self, saved: Checkpoint) -> RecoveryCounts:
         """Restore; ``saved`` is the last checkpoint."""
         standing = [one for one in saved.wills.values() if one is not None]
         self._wills = RestoredWills(standing, self._changes)
@@ -149,11 +149,11 @@ class Recovery:
             message.expires_at_s = self._now_s + max(0.0, min(whole_s, left_s))
 
     def _waited_s(self, since_us: int | None) -> float:
-        """For how long, up to now, something has waited; less than 0 if it is to come."""
+        """Return how long, up to now, something has waited; less than 0 if it is to come."""
         return 0.0 if since_us is None else (self._clock.now_us() - since_us) / 1_000_000
 
     def _waited_since_s(self, entry: Entry, stream: Epoch) -> float:
-        """For how long a message has waited since its origin accepted it."""
+        """Return how long a message has waited since its origin accepted it."""
         if not self._clock.goes_on:  # what was known of the origin's clock was counted by another
             return 0.0
         return self._durable.waited_s(stream, entry.accepted_us)
@@ -230,7 +230,7 @@ class Recovery:
     # -- journal frames --------------------------------------------------------------------------
 
     _frames_key: Epoch = ("", 0)
-    """Under which origin and epoch the last journal frame stood."""
+    """The origin and epoch of the last journal frame."""
     _life: int = 0
     """The life of this gateway in which it was written that is being read; 0 if not known."""
     _numbered: int = 0
@@ -363,7 +363,7 @@ class Recovery:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def _finish(self, saved: Checkpoint) -> Recovered:
+    def _finish(self, saved: Checkpoint) -> RecoveryCounts:
         """Hand over to the new journal, which begins with what was decided here."""
         delivered = {
             key: self._batches.delivered(key)
@@ -378,7 +378,9 @@ class Recovery:
         self._sessions.hand_over(journal, self._clock.now_us(), ended_us)
         self._delivery.choose_the_rest(self._now_s)
         waiting = sum(s.outgoing.backlog.count + len(s.outgoing.inflight) for s in self._sessions)
-        return Recovered(len(self._sessions), waiting, self._odd, self._had_before, self._left_out)
+        return RecoveryCounts(
+            len(self._sessions), waiting, self._odd, self._had_before, self._left_out
+        )
 
     def _tell_lacking(self) -> None:
         for stream in list(self._lacking.streams):

@@ -75,15 +75,15 @@ class RestoredBatches:
         return list(self._streams)
 
     def delivered(self, key: Epoch) -> int:
-        """Up to which number a stream was delivered."""
+        """Return the number up to which a stream was delivered."""
         return self._of(key).delivered
 
     def last(self, key: Epoch) -> int:
-        """The highest number of a stream that was read, or delivered."""
+        """Return the highest number of a stream that was read, or delivered."""
         return self._of(key).last
 
     def came(self, frame: bytes, header: Header) -> ReadBatch:
-        """The history has come to a batch."""
+        """Read a batch that the history has come to."""
         stream = self._of(header.stream)
         one = ReadBatch(frame, header)
         stream.last = max(stream.last, header.last)

@@ -62,7 +62,7 @@ class NeighbourRetained:
 
 
 def unearthed(saved: SavedTombstone, now_s: float, lasting_us: int) -> Tombstone:
-    """The tombstone of a checkpoint.
+    """Return the tombstone of a checkpoint.
 
     Args:
         saved: the tombstone.

@@ -41,7 +41,7 @@ IDS_APART: Final = 4_099
 
 
 @dataclass(frozen=True, slots=True)
-class Restorable:
+class RestoreTargets:
     """The owners whose state a start restores.
 
     Attributes:
@@ -87,7 +87,7 @@ class RestoredSessions:
 
     def __init__(
         self,
-        parts: Restorable,
+        parts: RestoreTargets,
         delivery: ReplayedDelivery,
         lacking: DeliveryGaps,
         changes: Changes,
@@ -111,7 +111,7 @@ class RestoredSessions:
         self._budget = Budget(self._limits)
         self._sessions: dict[int, Session] = {}
         self._away_us: dict[int, int] = {}
-        """Since when sessions' clients were away, on the lasting clock."""
+        """The times since which sessions' clients were away, on the lasting clock."""
         self._given: defaultdict[int, set[str]] = defaultdict(set)
         """Topics of retained messages that the frame gives, by session."""
         self.next_number = 1
@@ -125,11 +125,11 @@ class RestoredSessions:
         return iter(self._sessions.values())
 
     def get(self, number: int) -> Session | None:
-        """The session of a number, if there is one."""
+        """Return the session of a number, if there is one."""
         return self._sessions.get(number)
 
     def up_to_date(self) -> list[int]:
-        """The numbers of those whose clients are there, and for whom nothing waits."""
+        """Return the numbers of those whose clients are there, and for whom nothing waits."""
         return [
             number
             for number, session in self._sessions.items()

@@ -160,7 +160,7 @@ class Checkpoint:
     left_out: int = 0
 
     def messages(self) -> list[SavedMessage]:
-        """All messages that it names, some perhaps more than once."""
+        """Return all messages that it names, some perhaps more than once."""
         found = [message for message in self.retained.values() if message is not None]
         for session in self.sessions:
             for delivery in (*session.inflight, *session.queue):

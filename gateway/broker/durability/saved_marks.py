@@ -1,4 +1,4 @@
-"""For which shared subscription a message is delivered, as a checkpoint has it.
+"""The shared subscription for which a message is delivered, as a checkpoint has it.
 
 The mark stands apart from the flags of a delivery, in a table of its own, so that a release that
 knows no marks reads the flags as they go into a packet. Such a release leaves the table as it is.

@@ -108,7 +108,7 @@ class PendingCheckpoint:
             yield delivery
 
     def _delivery(self, packet_id: int, delivery: QueuedDelivery | None) -> SavedDelivery | None:
-        """One that is released, or whose message was logged; None for any other."""
+        """Return one that is released, or whose message was logged; None for any other."""
         if delivery is None:
             return SavedDelivery(packet_id, None, 0, ())
         message, flags, identifiers = delivery
@@ -116,7 +116,7 @@ class PendingCheckpoint:
         return None if saved is None else SavedDelivery(packet_id, saved, flags, identifiers)
 
     def _message(self, message: Message) -> SavedMessage | None:
-        """A message as it is saved; None for one that was never logged."""
+        """Return a message as it is saved; None for one that was never logged."""
         if message.ref is None:
             return None
         expires_us = self._lasting_us(message.expires_at_s)
@@ -169,7 +169,7 @@ class Snapshots:
             until_s = await others(until_s)
 
     def take(self, position: int) -> PendingCheckpoint:
-        """The state now, as far as it is not in the last checkpoint.
+        """Return the state now, as far as it is not in the last checkpoint.
 
         If it can't be saved, `failed` must be told: the changes are in nothing else.
         """

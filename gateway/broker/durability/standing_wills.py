@@ -79,7 +79,7 @@ class StandingWills:
         return saved.number not in self._refused
 
     def saved(self, numbers: Iterable[int]) -> dict[int, SavedWill | None]:
-        """These wills; None for those that stand no more."""
+        """Return these wills; None for those that stand no more."""
         standing = self._refused | {saved.number: saved for saved in self._by_client.values()}
         return {number: standing.get(number) for number in numbers}
 
@@ -112,7 +112,8 @@ class StandingWills:
             self._journal.noted(None, Event.WILL_ENDED, saved.number)
 
     def published(self, client_id: str) -> SavedWill | None:
-        """A client's will goes into the log, which is to say so; None if it has none."""
+        """Return a client's will, of which the log says that it is published; None if it has
+        none."""
         saved = self._by_client.pop(client_id, None)
         if saved is not None:
             self._changes.wills.add(saved.number)

@@ -259,7 +259,7 @@ class Store:
     # -- reading -------------------------------------------------------------------------------
 
     def load(self, retained_bytes: int | None = None) -> Checkpoint:
-        """The last checkpoint; an empty one if there was none.
+        """Return the last checkpoint; an empty one if there was none.
 
         Args:
             retained_bytes: of retained messages so much is read, the latest first; None for all.
@@ -374,7 +374,7 @@ class Store:
         return None
 
     def spared(self, key: Epoch, first: int, last: int) -> Iterator[tuple[int, Entry]]:
-        """Messages of a stream that were put by, in their order; no checkpoint is waited for.
+        """Yield messages of a stream that were put by, in their order; no checkpoint is waited for.
 
         Raises:
             StoreError: they can't be read.
@@ -402,7 +402,7 @@ class Store:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing."""
+    """Commit all of it or nothing."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -15,7 +15,7 @@ class IncomingAliases:
         self._topics: dict[int, bytes] = {}
 
     def topic(self, alias: int, topic: bytes) -> bytes:
-        """The topic that a PUBLISH with this alias is for; a non-empty one sets the alias.
+        """Return the topic that a PUBLISH with this alias is for; a non-empty one sets the alias.
 
         Raises:
             PacketError: an alias over the limit or one that was never set.

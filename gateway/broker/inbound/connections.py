@@ -9,7 +9,7 @@ from typing import Final
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import Limits
-from gateway.trust.shares.connection_room import ConnectionRoom, Standing
+from gateway.trust.shares.connection_room import ConnectionRoom, ConnectionStage
 from gateway.trust.shares.failed_attempts import network_of
 from tree_handler.rate_limit import RateLimit
 
@@ -90,7 +90,7 @@ class Connections:
         self._takes_none = True
 
 
-def _standing(peer: Peer) -> Standing:
+def _standing(peer: Peer) -> ConnectionStage:
     if peer.publisher is not None:
-        return Standing.ACCEPTED
-    return Standing.ASKING if peer.waiting.verdict else Standing.SILENT
+        return ConnectionStage.ACCEPTED
+    return ConnectionStage.ASKING if peer.waiting.verdict else ConnectionStage.SILENT

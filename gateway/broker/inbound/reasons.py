@@ -11,7 +11,7 @@ REASON_CHARACTERS_MAX: Final = 200
 
 
 def with_reason(packet: Disconnect | ConnAck, why: str, packet_bytes_max: int | None) -> bytes:
-    """A packet with a reason string, if that fits [MQTT-3.2.2-19] [MQTT-3.14.2-3].
+    """Return a packet with a reason string, if that fits [MQTT-3.2.2-19] [MQTT-3.14.2-3].
 
     These two may have one whether or not the client asked for problem information (section
     3.1.2.11.7); no other packet of the broker's has one.

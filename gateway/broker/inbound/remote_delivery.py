@@ -152,8 +152,8 @@ class RemoteDelivery:
             self._no_packet(error)
 
     def in_time(self, rows: Sequence[Row], stream: Epoch) -> Sequence[Row]:
-        """The messages of a batch that have not expired on their way: what acts on a message must
-        not act on an old one."""
+        """Return the messages of a batch that have not expired on their way: what acts on a message
+        must not act on an old one."""
         if not any(len(row) > 3 and EXPIRY in row[3] for row in rows):
             return rows
         return [row for row in rows if not self._has_expired(row, stream)]

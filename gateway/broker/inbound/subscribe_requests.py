@@ -13,7 +13,7 @@ from gateway.broker.hooks import BrokerPermissions, Client, DeliveryVerdict, Pri
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Limits
 from gateway.broker.retained.retained_backlog import BacklogFilter
-from gateway.broker.retained.sending import RetainedSending
+from gateway.broker.retained.sending import RetainedSender
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions
@@ -106,7 +106,7 @@ class SubscribeRequests:
     def __init__(
         self,
         subscriptions: Subscriptions,
-        sending: RetainedSending,
+        sending: RetainedSender,
         permissions: BrokerPermissions | None,
         limits: Limits,
         refusals: CountedLines,
@@ -236,7 +236,7 @@ class SubscribeRequests:
     def _one(
         self, session: Session, request: SubscriptionRequest, identifier: int, *, may: bool
     ) -> tuple[int, bool]:
-        """The reason code for one filter, and whether it is a new subscription.
+        """Return the reason code for one filter, and whether it is a new subscription.
 
         That the filter is one, the codec has seen to.
         """

@@ -46,7 +46,7 @@ class Listener:
     proxies: tuple[ProxyNetwork, ...] = ()
 
     def at(self, host: str) -> str:
-        """One of its addresses, with the port."""
+        """Return one of its addresses, with the port."""
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
@@ -217,6 +217,6 @@ def _close(servers: Iterable[asyncio.Server]) -> None:
 
 
 def _port_of(server: Any) -> int:
-    """A server's port. Its sockets are a tuple, says asyncio; uvloop's are in a list."""
+    """Return a server's port. Its sockets are a tuple, says asyncio; uvloop's are in a list."""
     found: Sequence[socket.socket] = server.sockets
     return int(found[0].getsockname()[1])

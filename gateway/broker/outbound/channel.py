@@ -152,11 +152,11 @@ class Channel:
         self.aliases: OutgoingAliases | None = None
         self.held_ticket = 0
         self._pauses = 0
-        """For how many reasons nothing more is to be written."""
+        """The number of reasons for which nothing more is to be written."""
         self.unsafe_bytes = 0
         self._held_bytes = 0
         self._not_reading = 0
-        """For how many reasons reading is paused."""
+        """The number of reasons for which reading is paused."""
 
     # -- the transport -------------------------------------------------------------------------
 
@@ -183,7 +183,7 @@ class Channel:
         self._source = source
 
     def gone(self) -> asyncio.Transport | None:
-        """The transport carries it no longer: it is closed, or another's. Return which it was."""
+        """Give up the transport, which is closed or another's; return which it was."""
         transport, self._transport = self._transport, None
         self.is_closing = True
         self._out.clear()
@@ -337,7 +337,8 @@ class Channel:
         return data
 
     def stands_on(self) -> int:
-        """The last journal frame that must be safe before what has gathered may be written."""
+        """Return the last journal frame that must be safe before what has gathered may be
+        written."""
         source = self._source
         return self.held_ticket if source is None else max(source.ticket, self.held_ticket)
 

@@ -79,7 +79,7 @@ class LocalDistribution:
         return not route.closed and self._delivery.give_to_member(message, route, group, now_s)
 
     def give_out_but(self, message: Message, had: Container[int], now_s: float) -> int:
-        """The same for a QoS 2 message that some sessions have had; how many were left out.
+        """Give out a QoS 2 message that some sessions have had; return how many were left out.
 
         Args:
             message: another gateway's, or of an earlier life.

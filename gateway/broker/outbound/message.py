@@ -114,7 +114,7 @@ class Message:
 
     @classmethod
     def of(cls, entry: Entry, now_s: float) -> Self:
-        """The message of a log entry.
+        """Return the message of a log entry.
 
         Raises:
             PacketError: it has properties that no packet can carry.
@@ -152,7 +152,7 @@ class Message:
     def packet(
         self, version: int, flags: int, packet_id: int, identifiers: tuple[int, ...], now_s: float
     ) -> bytes:
-        """The PUBLISH packet for one receiver.
+        """Return the PUBLISH packet for one receiver.
 
         Args:
             version: the receiver's.
@@ -250,7 +250,7 @@ def size_of(key: bytes, payload_bytes: int, properties: dict[int, Any] | None) -
 
 
 def _checked(given: dict[int, Any]) -> dict[int, Any]:
-    """Properties as another gateway may have written them, if packets can carry them."""
+    """Return properties as another gateway may have written them, if packets can carry them."""
     try:
         properties = {index(identifier): value for identifier, value in given.items()}
         if _USER_PROPERTY in properties:

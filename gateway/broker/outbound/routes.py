@@ -33,7 +33,7 @@ class Grant:
 
     @staticmethod
     def of(subscriptions: list[Subscription]) -> Grant:
-        """Of one or more: at the highest QoS [MQTT-3.3.5-1], all identifiers [MQTT-3.3.4-4]."""
+        """Join grants: the highest QoS [MQTT-3.3.5-1], all identifiers [MQTT-3.3.4-4]."""
         return Grant(
             max(subscription.qos for subscription in subscriptions),
             any(subscription.retain_as_published for subscription in subscriptions),

@@ -130,7 +130,8 @@ def _told_address(field: bytes, version: int) -> str:
 
 
 def _known_as(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
-    """The one name of an address: a proxy on a socket for both families tells IPv4 in IPv6."""
+    """Return the one name of an address: a proxy on a socket for both families tells IPv4 in
+    IPv6."""
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
 

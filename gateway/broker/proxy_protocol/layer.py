@@ -146,10 +146,10 @@ class ProxiedConnection(asyncio.Protocol):
 def _told(transport: asyncio.Transport, header: ProxyHeader) -> asyncio.Transport:
     if header.source is None:
         return transport
-    return ToldTransport(transport, header.source)
+    return ProxiedTransport(transport, header.source)
 
 
-class ToldTransport(asyncio.Transport):
+class ProxiedTransport(asyncio.Transport):
     """A transport that tells another address as its peer's.
 
     Args:
@@ -184,7 +184,7 @@ class ToldTransport(asyncio.Transport):
         self._below.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are not sent yet."""
+        """Return bytes that are not sent yet."""
         return self._below.get_write_buffer_size()
 
     def is_reading(self) -> bool:

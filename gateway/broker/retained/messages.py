@@ -146,7 +146,7 @@ class RetainedMessages(Generic[M]):
         return True
 
     def match(self, topic_filter: str, now_s: float) -> Iterator[tuple[str, M]]:
-        """The messages whose topic an unshared filter matches, in no particular order.
+        """Return the messages whose topic an unshared filter matches, in no particular order.
 
         The topics are those of the moment of the call; a message that is replaced or deleted
         before the iterator comes to it is given as it is then, or not at all.
@@ -176,7 +176,7 @@ class RetainedMessages(Generic[M]):
                 yield topic, held.message
 
     def get(self, topic: str) -> M | None:
-        """A topic's message, if there is one; expired or not."""
+        """Return a topic's message, if there is one; expired or not."""
         held = self._held.get(topic)
         return None if held is None else held.message
 

@@ -130,7 +130,7 @@ class SharedRetention:
 
 
 def message_of(retained: Retained, now_s: float) -> Message:
-    """The message that a neighbour told of.
+    """Return the message that a neighbour told of.
 
     Raises:
         PacketError: no packet can carry it.
@@ -148,6 +148,6 @@ def message_of(retained: Retained, now_s: float) -> Message:
 
 
 def grave_of(retained: Retained, now_s: float) -> Tombstone:
-    """The tombstone that a neighbour told of."""
+    """Return the tombstone that a neighbour told of."""
     since_s = now_s - (retained.dead_s or 0.0)
     return Tombstone(retained.version, retained.number, retained.qos, since_s)

@@ -93,7 +93,7 @@ class Retention:
         return self._messages.bytes_held
 
     def get(self, topic: str) -> Message | None:
-        """The message retained on a topic, if there is one."""
+        """Return the message retained on a topic, if there is one."""
         return self._messages.get(topic)
 
     def match(self, topic_filter: str) -> Iterator[tuple[str, Message]]:
@@ -242,7 +242,7 @@ class Retention:
             del self._put_off[next(iter(self._put_off))]
 
     def take_put_off(self, topic: str) -> RetainedVersion | None:
-        """The version of a topic that was put off; None if none is. It is so no longer."""
+        """Return the version of a topic that was put off; None if none is. It is so no longer."""
         return self._put_off.pop(topic, None)
 
     def expire(self, now_s: float) -> None:
@@ -261,7 +261,7 @@ class Retention:
             self._refusals.count(kind, "retained messages", times)
 
     def _version(self, message: Message) -> RetainedVersion | None:
-        """A message's version; None for one that stays here."""
+        """Return a message's version; None for one that stays here."""
         stamp = message.properties.get(VERSION)
         if message.ref is None:
             own = self._durability.own
@@ -317,5 +317,5 @@ class Retention:
 
 
 def number_of(message: Message) -> int:
-    """A message's number in its stream; 0 for one that no log has yet."""
+    """Return a message's number in its stream; 0 for one that no log has yet."""
     return 0 if message.ref is None else message.ref[1]

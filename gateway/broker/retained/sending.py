@@ -30,7 +30,7 @@ _PAUSE_S: Final = 0.02
 """A client that does not read is looked at so often."""
 
 
-class RetainedSending:
+class RetainedSender:
     """Sends what is retained.
 
     Args:

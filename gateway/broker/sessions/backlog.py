@@ -141,7 +141,7 @@ class Backlog:
         return self._pause is not None
 
     def take(self, now_s: float) -> QueuedDelivery | None:
-        """The next message, which waits no longer; None if there is no more.
+        """Return the next message, which waits no longer; None if there is no more.
 
         Nor is there one before a log that could not be read is tried again.
         """

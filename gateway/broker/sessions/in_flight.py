@@ -118,7 +118,7 @@ class InFlight:
     def begin(
         self, version: int, receive_maximum: int, packet_bytes_max: int | None, now_s: float
     ) -> list[bytes]:
-        """A connection is there; return what is sent again (MQTT-4.4.0-1)."""
+        """Begin on a connection; return what is sent again (MQTT-4.4.0-1)."""
         self._version = version
         self._window = min(receive_maximum, self._limits.inflight_messages)
         self._packet_bytes_max = packet_bytes_max
@@ -188,7 +188,8 @@ class InFlight:
             raise _wrong("PUBACK", packet_id)
 
     def pubrec(self, packet_id: int, *, failed: bool) -> bool:
-        """A QoS 2 message has arrived, or was refused; whether the identifier is known."""
+        """Note that a QoS 2 message arrived or was refused; return whether its identifier is
+        known."""
         inflight = self.inflight
         if packet_id not in inflight:
             if not packet_id:

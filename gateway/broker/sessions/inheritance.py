@@ -359,7 +359,7 @@ class Inheritance:
         return heir
 
     def _chosen(self, estate: Estate, group: SharedGroup, mark: int, count: int) -> Heir | None:
-        """One of the members: rather one who is there and whose session lasts."""
+        """Choose one of the members: rather one who is there and whose session lasts."""
         members = [
             (one, subscription)
             for one, subscription in self._tree.members(group)

@@ -17,7 +17,7 @@ class QueueLog(Protocol):
     """The log, as a queue asks it."""
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
-        """Messages of a stream, by their numbers, from one on.
+        """Return messages of a stream, by their numbers, from one on.
 
         Args:
             key: the stream.

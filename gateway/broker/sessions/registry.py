@@ -111,15 +111,15 @@ class Sessions:
         return len(self._offline)
 
     def get(self, client_id: str) -> Session | None:
-        """The session of a client, if there is one."""
+        """Return the session of a client, if there is one."""
         return self._by_client.get(client_id)
 
     def values(self) -> ValuesView[Session]:
-        """All of them."""
+        """Return all of them."""
         return self._by_client.values()
 
     def items(self) -> ItemsView[str, Session]:
-        """All of them, by client identifier."""
+        """Return all of them, by client identifier."""
         return self._by_client.items()
 
     # -- how they begin and change -------------------------------------------------------------
@@ -140,7 +140,7 @@ class Sessions:
         return self._durability.takes(session, client, expiry_s)
 
     def new(self, client: Client) -> Session:
-        """A session that has nothing yet; `attach` adds it."""
+        """Return a session that has nothing yet; `attach` adds it."""
         return Session(client, self._budget.limits, self._budget, self._durability.logged)
 
     def restore(self, session: Session) -> None:
@@ -232,7 +232,8 @@ class Sessions:
             self._durability.session_ended(session)
 
     def living(self, client_id: str) -> Session | None:
-        """The session that a client goes on with; one that is overdue ends now [MQTT-4.1.0-2]."""
+        """Return the session that a client goes on with; one that is overdue ends now
+        [MQTT-4.1.0-2]."""
         session = self._by_client.get(client_id)
         if session in self._offline and session.is_overdue(self._now()):
             self.expire(session)

@@ -67,7 +67,7 @@ class Subscriptions:
         return self._tree.bytes_held
 
     def bytes_of(self, owner: Owner) -> int:
-        """The most memory that one user's can take."""
+        """Return the most memory that one user's can take."""
         return self._bytes_of[owner]
 
     def has_room_for(self, topic_filter: str) -> bool:

@@ -83,7 +83,7 @@ class UnreleasedIdentifiers:
         return True
 
     def release(self, packet_id: int) -> bool:
-        """The exchange ends; whether there was one."""
+        """End the exchange; return whether there was one."""
         if packet_id not in self._packet_ids:
             return False
         self.forget(packet_id)

@@ -38,7 +38,7 @@ def size_bytes(will: Will) -> int:
 
 
 def message_of(will: Will, now_s: float) -> Message:
-    """The message to publish now; its expiry counts from now on (section 3.1.3.2.4)."""
+    """Return the message to publish now; its expiry counts from now on (section 3.1.3.2.4)."""
     properties = dict(will.properties)
     properties.pop(PropertyId.WILL_DELAY_INTERVAL, None)
     return Message(

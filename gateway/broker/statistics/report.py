@@ -48,7 +48,7 @@ def use_of_limits(core: DataPlane) -> dict[str, int]:
 
 
 def report(core: DataPlane) -> dict[str, Any]:
-    """The broker's part of a gateway's status, ready for JSON."""
+    """Return the broker's part of a gateway's status, ready for JSON."""
     traffic, now = core.traffic, waiting(core)
     return {
         "clients": {

@@ -15,7 +15,7 @@ from typing import Final
 
 from gateway.base import build
 from gateway.base.event_log.failures import Failures
-from gateway.base.repeating import Repeating
+from gateway.base.repeating import PeriodicTimer
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.broker.statistics.load import MINUTES, LoadAverages
@@ -60,7 +60,7 @@ def counts(core: DataPlane) -> dict[str, int]:
 
 
 def loads(core: DataPlane) -> dict[str, int]:
-    """The counters whose load is averaged, by topic below ``load/``."""
+    """Return the counters whose load is averaged, by topic below ``load/``."""
     traffic = core.traffic
     return {
         "messages/received": traffic.packets_read,
@@ -92,7 +92,7 @@ class SysTopics:
         self._averages = LoadAverages(self._started_s)
         self._published: dict[str, str] = {}
         self._announce({"version": f"hedgerow version {build.VERSION}"})
-        self._publishing = Repeating(
+        self._publishing = PeriodicTimer(
             self._loop, "statistics", self._publish, interval_s, Failures(core.refusals)
         )
         self._publishing.start(0.0)

@@ -43,7 +43,7 @@ class TopicIndex(Generic[K]):
 
     @staticmethod
     def bytes_max(level_count: int) -> int:
-        """The most by which a topic of so many levels can raise `bytes_held`."""
+        """Return the most by which a topic of so many levels can raise `bytes_held`."""
         return level_count * (_SET_BYTES + _ENTRY_BYTES) + _ENTRY_BYTES
 
     def add(self, key: K, levels: list[str]) -> None:
@@ -83,7 +83,7 @@ class TopicIndex(Generic[K]):
         self._entry_count = 0
 
     def matching(self, topic_filter: str) -> set[K]:
-        """The keys of the topics that an unshared filter matches, in a new set."""
+        """Return the keys of the topics that an unshared filter matches, in a new set."""
         narrowing, deep = self._sets(topic_filter)
         if not narrowing:
             found = set().union(*(deep or ()))

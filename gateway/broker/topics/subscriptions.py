@@ -22,7 +22,7 @@ _GROUP_BYTES: Final = 600
 
 
 def bytes_max(topic_filter: str) -> int:
-    """The most by which one subscription can raise `SubscriptionTree.bytes_held`."""
+    """Return the most by which one subscription can raise `SubscriptionTree.bytes_held`."""
     levels = topic_filter.count("/") + 1
     group = _GROUP_BYTES if topic_filter.startswith("$share/") else 0
     return _SUBSCRIPTION_BYTES + group + levels * _NODE_BYTES + len(topic_filter)
@@ -114,19 +114,21 @@ class SubscriptionTree(Generic[S, V]):
         return True
 
     def members(self, group: tuple[str, str]) -> list[tuple[S, V]]:
-        """The members of a shared subscription, given as share name and filter, as they joined."""
+        """Return the members of a shared subscription, given as share name and filter, as they
+        joined."""
         members = self._shared.get(group[1], group)
         return list(members.items()) if members else []
 
     def match(self, topic: str) -> list[tuple[S, V]]:
-        """The unshared subscriptions whose filter matches, each once.
+        """Return the unshared subscriptions whose filter matches, each once.
 
         A subscriber with several such filters is listed for each of them.
         """
         return self._plain.match(topic)
 
     def match_shared(self, topic: str) -> list[tuple[tuple[str, str], list[tuple[S, V]]]]:
-        """The shared subscriptions that match: ((share name, filter), members as they joined)."""
+        """Return the shared subscriptions that match: ((share name, filter), members as they
+        joined)."""
         if not self._shared.node_count:
             return []
         return [(group, list(members.items())) for group, members in self._shared.match(topic)]

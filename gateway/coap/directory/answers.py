@@ -280,7 +280,8 @@ class _Watched:
 
 
 def _asked(request: CoapRequest, peer: CoapPeer | None) -> DirectoryRequest | None:
-    """The request as the directory has it; None if a resource has to say what is wrong with it."""
+    """Return the request as the directory has it; None if a resource has to say what is wrong with
+    it."""
     path: list[str] = []
     query: list[str] = []
     content_format: int | None = None

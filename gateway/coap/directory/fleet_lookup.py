@@ -23,7 +23,7 @@ from gateway.base.due_timer import DueTimer
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.coap.access import CoapAccess
-from gateway.coap.directory.fleet_observing import FleetObserving
+from gateway.coap.directory.fleet_observing import FleetObservations
 from gateway.coap.fleet_directory.search import DirectoryQuestion, DirectorySearch
 from gateway.coap.fleet_directory.searches import DirectorySearches
 from gateway.coap.fleet_directory.targets import LookedUp, links_of, targets
@@ -45,7 +45,7 @@ from tree_handler.remote.query import TooManyError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 
-class Follows(Protocol):
+class ResourceFollower(Protocol):
     """Follows resources of gateways."""
 
     def subscribe(
@@ -98,7 +98,7 @@ class FleetLookUps:
         access: CoapAccess,
         ask: AskGateway,
         own: ImmediateResponder,
-        follows: Follows | None = None,
+        follows: ResourceFollower | None = None,
     ) -> None:
         self.segments = frozenset(path[0] for path in _PATHS)
         self._gateway_id = gateway_id
@@ -116,7 +116,7 @@ class FleetLookUps:
         self._failures = Failures(CountedLines(_log, loop.time))
         self._observing = None
         if follows is not None:
-            self._observing = FleetObserving(
+            self._observing = FleetObservations(
                 members,
                 access,
                 follows.subscribe,

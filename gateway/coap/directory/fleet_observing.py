@@ -64,7 +64,7 @@ class _Shared:
     ends: dict[str, Callable[[], None]] = field(default_factory=dict)
 
 
-class FleetObserving:
+class FleetObservations:
     """All observed look-ups.
 
     Args:

@@ -62,7 +62,7 @@ class GatewayDirectory:
         self._writing: asyncio.Task[None] | None = None
 
     def now(self) -> float:
-        """The directory's time, seconds."""
+        """Return the directory's time, seconds."""
         return self._clock.now_us() / 1e6
 
     async def recall(self) -> None:

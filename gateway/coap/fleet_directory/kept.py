@@ -23,12 +23,12 @@ class KeptLookUps:
         self._links = 0
 
     def fresh(self, key: Hashable, now: float) -> Sequence[WebLink] | None:
-        """An answer of just now; None if there is none."""
+        """Return an answer of just now; None if there is none."""
         at, links = self._kept.get(key, (-FRESH_S, ()))
         return links if now - at < FRESH_S else None
 
     def stale(self, key: Hashable, now: float) -> tuple[int, Sequence[WebLink]]:
-        """The last answer and its age in seconds; nothing if that is too long ago."""
+        """Return the last answer and its age in seconds; nothing if that is too long ago."""
         at, links = self._kept.get(key, (now, ()))
         return (int(now - at), links) if now - at < STALE_S else (0, ())
 

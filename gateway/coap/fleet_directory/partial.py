@@ -32,7 +32,7 @@ def partial_link(path: Sequence[str], missing: Sequence[str]) -> list[WebLink]:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingGateways:
     """The gateways of which an answer tells nothing.
 
     Attributes:
@@ -61,7 +61,7 @@ class Missing:
         is_number = count.isascii() and count.isdigit() and len(count) < 10
         return cls(max(int(count) if is_number else 1, len(named)), named)
 
-    def joined(self, other: Missing) -> Missing:
+    def joined(self, other: MissingGateways) -> MissingGateways:
         """Return what two parts of one answer lack; whom both count may be the same."""
         named = tuple(sorted({*self.named, *other.named}))
-        return Missing(max(self.count, other.count, len(named)), named)
+        return MissingGateways(max(self.count, other.count, len(named)), named)

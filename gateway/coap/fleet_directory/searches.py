@@ -114,7 +114,7 @@ class DirectorySearches:
             search.answered(gateway_id, links, now)
 
     def take_over(self) -> list[tuple[int, DirectorySearch]]:
-        """Those that are at their end; they are forgotten here."""
+        """Return those that are at their end; they are forgotten here."""
         over = [(number, one) for number, one in self._searches.items() if one.is_over]
         for number, _ in over:
             self.end(number)

@@ -36,7 +36,7 @@ class LookedUp:
     asker: Hashable
 
     def key(self, gateway_id: str) -> Hashable:
-        """Under which the answer of a gateway is kept."""
+        """Return the key under which the answer of a gateway is kept."""
         return gateway_id, self.path, self.query.asked, self.asker
 
     def request(
@@ -55,7 +55,7 @@ class LookedUp:
 
 
 def targets(members: Membership, gateway_id: str, query: ScopedQuery) -> list[MemberRecord]:
-    """The gateways that a look-up is about and that may have something of it, by id.
+    """Return the gateways that a look-up is about and that may have something of it, by id.
 
     Args:
         members: who there is.
@@ -96,7 +96,7 @@ def links_of(response: ResourceResponse) -> list[WebLink] | None:
 
 
 def serving(record: MemberRecord, way: str) -> ServingGateway:
-    """A gateway as links of its directory are told of at another one.
+    """Return a gateway as links of its directory are told of at another one.
 
     Args:
         record: its own.

@@ -52,7 +52,7 @@ class AlertsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is unt
         self._access = access
 
     async def render_get(self, _request: Any) -> Any:
-        """All of them."""
+        """Return all of them."""
         return _json(self._board.document(), Code.CONTENT)
 
     async def render_post(self, request: Any) -> Any:

@@ -48,7 +48,7 @@ class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
         self._clients = clients
 
     async def render_get(self, request: Any) -> Any:
-        """A page of the list, the busiest, or one client.
+        """Return a page of the list, the busiest, or one client.
 
         Raises:
             aiocoap.error.RenderableError: no such client (4.04), or no such order (4.00).
@@ -81,7 +81,7 @@ class ClientsResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
 
 
 def _query(options: Sequence[str]) -> dict[str, str]:
-    """The values by name; those of one name are put together."""
+    """Return the values by name; those of one name are put together."""
     found: dict[str, str] = {}
     for option in options:
         name, _, value = option.partition("=")

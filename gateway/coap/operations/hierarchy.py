@@ -58,7 +58,8 @@ class HierarchyView:
         members.listen(self._kept.clear)
 
     def as_document(self) -> dict[str, Any]:
-        """All gateways: where each stands, what it heads, whose child it is, who stands by."""
+        """Return all gateways: where each stands, what it heads, whose child it is, who stands
+        by."""
         hierarchy, suspects = self._members.hierarchy(), self._members.suspects
         heads: dict[str, list[str]] = {}
         if hierarchy.root is not None:
@@ -86,7 +87,7 @@ class HierarchyView:
         }
 
     def rendered(self, accept: int | None) -> tuple[int, bytes] | None:
-        """The document after the number of its format; None if it has no such format."""
+        """Return the document after the number of its format; None if it has no such format."""
         form = JSON if accept is None else accept
         if form not in (JSON, CBOR):
             return None
@@ -123,11 +124,11 @@ class HierarchyResource(resource.Resource):  # type: ignore[misc]  # aiocoap is 
         self._tells_all = tells_all
 
     def get_link_description(self) -> dict[str, str | None]:
-        """The attributes of its link."""
+        """Return the attributes of its link."""
         return {"rt": self.rt, "ct": self.ct, "obs": None}
 
     async def render_get(self, request: Any) -> Any:
-        """The document.
+        """Return the document.
 
         Raises:
             aiocoap.error.RenderableError: another format is asked for (4.06), or it is not told

@@ -52,7 +52,7 @@ class StatusResource(resource.Resource):  # type: ignore[misc]  # aiocoap is unt
         self._tells_all = tells_all
 
     async def render_get(self, request: Any) -> Any:
-        """The status now; 4.06 if another format than JSON is asked for.
+        """Return the status now; 4.06 if another format than JSON is asked for.
 
         Raises:
             aiocoap.error.NotAcceptable: rendered by aiocoap.
@@ -95,7 +95,7 @@ class StatusSummary:
         return self._kept
 
     def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondTo) -> bool:
-        """It can't be observed."""
+        """Return False: it can't be observed."""
         return False
 
     def ended(self, _exchange: int) -> None:

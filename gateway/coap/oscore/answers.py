@@ -21,7 +21,7 @@ from aiocoap.numbers.codes import Code
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import DEFAULT_LIMITS, BodyLimits, with_options
 from coap_engine.finished_bodies import FinishedBodies
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, RequestReceived
 from coap_engine.request_bodies import RequestBodies, WholeBody
 from coap_engine.request_options import RefusedOptionError, read_options
 from coap_engine.response_bodies import ResponseBodies
@@ -111,7 +111,7 @@ class OscoreAnswers:
         return self._answers.refusals()
 
     def asked(
-        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
+        self, asked: RequestReceived, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Answer a request; one that is protected is opened first."""
         value = asked.request.value(option_numbers.OSCORE)
@@ -131,7 +131,7 @@ class OscoreAnswers:
         finally:
             self._timer.set()
 
-    def _open(self, asked: Asked, value: bytes) -> _Opened:
+    def _open(self, asked: RequestReceived, value: bytes) -> _Opened:
         """Open a protected request (section 8.2).
 
         Raises:
@@ -179,7 +179,7 @@ class OscoreAnswers:
         return context
 
     def _serve(
-        self, opened: _Opened, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
+        self, opened: _Opened, asked: RequestReceived, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         identity = PeerIdentity(Proof.OSCORE, opened.name)
         principal = str(identity)
@@ -229,7 +229,7 @@ class OscoreAnswers:
         request = CoapRequest(code, options.passed, body, observe, is_fresh=True)
         exchange = asked.exchange
         self._exchanges[exchange] = opened.context, respond
-        answer = self._asked(Asked(exchange, peer, request), now, tell, ask)
+        answer = self._asked(RequestReceived(exchange, peer, request), now, tell, ask)
         if answer is None:
             return None
         response, is_last = closed(*answer, now)
@@ -240,7 +240,7 @@ class OscoreAnswers:
         return response, is_last
 
     def _asked(
-        self, asked: Asked, now: float, respond: RespondTo, ask: AskPeer
+        self, asked: RequestReceived, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
         """Have what is inside answered; what nobody foresaw is an answer too."""
         try:
@@ -324,7 +324,7 @@ class _Opened:
 
 
 def _marked(response: CoapResponse, block1: bytes) -> CoapResponse:
-    """A response that says to which block it is the answer."""
+    """Return a response that says to which block it is the answer."""
     options = with_options(response.options, (option_numbers.BLOCK1, block1))
     return CoapResponse(response.code, options, response.payload)
 

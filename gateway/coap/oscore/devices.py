@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OscoreContexts: TypeAlias = "Mapping[tuple[bytes, bytes | None], OscoreContext]"
 """By kid and kid context."""
 ECHO_BYTES = 8
-"""By which a device proves after a start that its request is new."""
+"""The length of the value by which a device proves after a start that its request is new."""
 
 _WHAT_TO_DO = (
     "Give each of them new keys (coap.oscore_file), then remove this file and {}, and restart"
@@ -70,7 +70,7 @@ class OscoreDevices:
         return {keys.known_by: there[keys] for keys in told if keys in there}
 
     def _begun(self, names: Iterable[str]) -> SenderNumbers | None:
-        """Numbers that begin for contexts of these names; None where they are lost."""
+        """Return numbers that begin for contexts of these names; None where they are lost."""
         if self._numbers is not None:
             self._numbers.begin(names)
             return self._numbers

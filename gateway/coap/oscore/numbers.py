@@ -68,7 +68,7 @@ class SenderNumbers:
         self._first |= begun
 
     def first(self, name: str) -> int:
-        """The first number of this start for a context."""
+        """Return the first number of this start for a context."""
         return self._first[name]
 
     def use_below(self, name: str, number: int) -> None:
@@ -97,7 +97,7 @@ class SenderNumbers:
 
 
 def _read(files: Iterable[KeptFile]) -> dict[str, int]:
-    """The numbers of both files, the higher one of each context."""
+    """Return the numbers of both files, the higher one of each context."""
     found: list[dict[str, int]] = []
     damaged: list[tuple[KeptFile, DamagedFileError]] = []
     missing: list[KeptFile] = []

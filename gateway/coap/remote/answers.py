@@ -26,12 +26,12 @@ from gateway.coap.remote.forms import (
     diagnostic_of,
     no_answer,
 )
-from gateway.coap.remote.gathering import Growing, gather
+from gateway.coap.remote.gathering import GrowingAnswer, gather
 from gateway.coap.remote.parts import RemoteParts
-from gateway.coap.remote.paths import RemoteAsked, read
+from gateway.coap.remote.paths import RemoteRequest, read
 from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.coap.remote.validation import ValidatedAsking
-from gateway.coap.remote.watching import RemoteWatching
+from gateway.coap.remote.watching import RemoteObservations
 from gateway.coap.responders import AskForBody, PendingResponse, RespondTo
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import MemberRecord
@@ -68,7 +68,7 @@ class RemoteAnswers:
         self._parts = parts
         self.cache = AnswerCache(parts.limits)
         self.asking = ValidatedAsking(parts, self.cache)
-        self.watching = RemoteWatching(parts, self._observed)
+        self.watching = RemoteObservations(parts, self._observed)
         self._hits: dict[_HitKey, _Hit] = {}
         parts.access.tell_of_changes(self.forget)
 
@@ -111,10 +111,10 @@ class RemoteAnswers:
         self.cache.changed(target, path, asyncio.get_running_loop().time())
 
     def _answered(
-        self, asked: RemoteAsked, request: CoapRequest, peer: CoapPeer, now: float
+        self, asked: RemoteRequest, request: CoapRequest, peer: CoapPeer, now: float
     ) -> CoapResponse | PendingResponse:
         if asked.is_many:
-            growing = Growing(self.watching, request) if request.observe else None
+            growing = GrowingAnswer(self.watching, request) if request.observe else None
             return gather(self._parts, asked, peer, self._ask_one, growing)
         record = asked.records[0]
         if record.id == self._parts.gateway_id:
@@ -146,7 +146,7 @@ class RemoteAnswers:
         peer: CoapPeer,
         told: OnReply,
     ) -> Callable[[], None]:
-        """One of many is asked; see `gateway.coap.remote.gathering.AskOne`."""
+        """Ask one of many; see `gateway.coap.remote.gathering.AskOne`."""
         loop = asyncio.get_running_loop()
         if record.id == self._parts.gateway_id:
             return self._parts.executor.begin(
@@ -177,7 +177,7 @@ class RemoteAnswers:
 class _Own:
     """A request to this gateway's own resource, by its long name."""
 
-    def __init__(self, executor: Executor, asked: RemoteAsked) -> None:
+    def __init__(self, executor: Executor, asked: RemoteRequest) -> None:
         self._executor = executor
         self._asked = asked
 
@@ -198,7 +198,7 @@ class _Single:
         self,
         answers: RemoteAnswers,
         parts: RemoteParts,
-        asked: RemoteAsked,
+        asked: RemoteRequest,
         key: CacheKey | None,
         peer: CoapPeer,
     ) -> None:
@@ -232,8 +232,8 @@ class _Single:
         return coap_response(located(response, self._asked))
 
 
-def located(response: ResourceResponse, asked: RemoteAsked) -> ResourceResponse:
-    """A response whose location leads to the gateway that has it, from here too."""
+def located(response: ResourceResponse, asked: RemoteRequest) -> ResourceResponse:
+    """Return a response whose location leads to the gateway that has it, from here too."""
     if value_of(response.options, LOCATION_PATH) is None:
         return response
     way = tuple((LOCATION_PATH, one.encode()) for one in (QUERY_SEGMENT, *asked.place))

@@ -16,10 +16,10 @@ from gateway.coap.remote.reply import NO_REPLY, OnReply, RemoteReply
 from tree_handler.errors import ProtocolError
 from tree_handler.rate_limit import RateLimit
 from tree_handler.remote.query import (
-    Answered,
     Execute,
     Lease,
     Publication,
+    QueryAnswer,
     RemoteQueries,
     Stop,
     TimedOut,
@@ -159,7 +159,7 @@ class RemoteExchange:
                     self._execute(action)
                 case Stop(key):
                     self._stop(key)
-                case Answered(correlation, response, goes_on, replaced):
+                case QueryAnswer(correlation, response, goes_on, replaced):
                     self._waiting.pop(replaced, None)
                     self._tell(correlation, RemoteReply(response, goes_on))
                 case Publication():

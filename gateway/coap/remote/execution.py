@@ -9,7 +9,7 @@ from typing import Any
 from aiocoap import interfaces
 from aiocoap.numbers.codes import Code
 
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, RequestReceived
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from gateway.base.write_turns import WriteTurns
 from gateway.coap.access import CoapAccess, refused
@@ -130,7 +130,7 @@ class LocalExecution:
         self._number -= 1  # the engine's exchanges count upwards
         exchange = self._number
         peer = _peer(request, principal, via)
-        asked = Asked(exchange, peer, coap_request(request, observe=observes))
+        asked = RequestReceived(exchange, peer, coap_request(request, observe=observes))
         now = asyncio.get_running_loop().time()
 
         def respond(_exchange: int, response: CoapResponse, is_last: bool) -> None:
@@ -172,7 +172,7 @@ class LocalExecution:
         return diagnostic(refusal.code, f"{self._gateway_id}: {refusal.payload.decode()}")
 
     def remote_of(self, peer: CoapPeer) -> RemotePeer:
-        """A vouched peer as resources see it."""
+        """Return a vouched peer as resources see it."""
         address = peer.address
         assert isinstance(address, VouchedAddress), address
         principal = self._access.vouched(address.text, address.roles, address.gateway_id)
@@ -207,5 +207,5 @@ def _identity(principal: Principal) -> PeerIdentity:
 
 
 def diagnostic(code: Any, text: str) -> ResourceResponse:
-    """An error response with a text for people (RFC 7252, 5.5.2)."""
+    """Return an error response with a text for people (RFC 7252, 5.5.2)."""
     return ResourceResponse(int(code), text.encode())

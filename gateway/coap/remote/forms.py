@@ -45,7 +45,7 @@ class NotForOthersError(ValueError):
 def remote_request(
     request: CoapRequest, path: tuple[str, ...], introduction: Introduction
 ) -> ResourceRequest:
-    """A request as another gateway is told of it.
+    """Return a request as another gateway is told of it.
 
     Args:
         request: as it came.
@@ -90,7 +90,7 @@ def remote_request(
 
 
 def text(value: bytes, number: int) -> str:
-    """The text of an option.
+    """Return the text of an option.
 
     Raises:
         NotForOthersError: it is no UTF-8 (RFC 7252, section 5.4.3).
@@ -103,7 +103,7 @@ def text(value: bytes, number: int) -> str:
 
 
 def coap_request(request: ResourceRequest, *, observe: bool = False) -> CoapRequest:
-    """A request of another gateway as the engine would hand it out."""
+    """Return a request of another gateway as the engine would hand it out."""
     options: list[Option] = [
         (option_numbers.URI_PATH, segment.encode()) for segment in request.path
     ]
@@ -121,7 +121,7 @@ def coap_request(request: ResourceRequest, *, observe: bool = False) -> CoapRequ
 
 
 def resource_response(response: CoapResponse) -> ResourceResponse:
-    """A response as the gateway is told of it that asked.
+    """Return a response as the gateway is told of it that asked.
 
     Raises:
         ProtocolError: something is over a limit, or critical and not known.
@@ -141,7 +141,7 @@ def resource_response(response: CoapResponse) -> ResourceResponse:
 
 
 def coap_response(response: ResourceResponse) -> CoapResponse:
-    """A response of another gateway as the engine sends it."""
+    """Return a response of another gateway as the engine sends it."""
     options = response.options
     if response.content_format is not None:
         added = (option_numbers.CONTENT_FORMAT, encode_uint(response.content_format))
@@ -150,7 +150,7 @@ def coap_response(response: ResourceResponse) -> CoapResponse:
 
 
 def diagnostic_of(code: int, why: str) -> ResourceResponse:
-    """An error with a text for people (RFC 7252, section 5.5.2)."""
+    """Return an error with a text for people (RFC 7252, section 5.5.2)."""
     return ResourceResponse(code, why.encode())
 
 
@@ -160,7 +160,7 @@ def hops_spent(gateway_id: str) -> ResourceResponse:
 
 
 def relayed(response: ResourceResponse, gateway_id: str) -> ResourceResponse:
-    """A response of another gateway; a 5.08 names who relays it (RFC 8768, section 4)."""
+    """Return a response of another gateway; a 5.08 names who relays it (RFC 8768, section 4)."""
     if response.code != codes.HOP_LIMIT_REACHED:
         return response
     return replace(response, payload=b"%b %b" % (gateway_id.encode(), response.payload))

@@ -75,7 +75,7 @@ class ForwardProxy:
     def _own(
         self, request: CoapRequest, scheme: str, port: int | None
     ) -> CoapRequest | CoapResponse:
-        """One that names no host is for this one (RFC 7252, section 5.10.1): it is served here."""
+        """Return one that names no host, to be served here (RFC 7252, section 5.10.1)."""
         if self._record(scheme, self._gateway_id, port) is None:
             return _FORBIDDEN
         options, payload = request.options, request.payload
@@ -99,7 +99,7 @@ class ForwardProxy:
         return self._for(record, request, tuple(sorted((*request.options, *said), key=_number)))
 
     def _record(self, scheme: str, host: str, port: int | None) -> MemberRecord | None:
-        """The gateway that a URI names; None if it names anything else."""
+        """Return the gateway that a URI names; None if it names anything else."""
         record = self._members.get(host.lower())
         if record is None or scheme not in _PORTS:
             return None
@@ -109,7 +109,7 @@ class ForwardProxy:
     def _for(
         self, record: MemberRecord, request: CoapRequest, options: tuple[Option, ...]
     ) -> CoapRequest:
-        """The request as it asks for a gateway's resource by its long name."""
+        """Return the request as it asks for a gateway's resource by its long name."""
         place = (record.domain or NONE, record.group or NONE, record.id)
         way = tuple((option_numbers.URI_PATH, one.encode()) for one in (QUERY_SEGMENT, *place))
         at = sum(number < option_numbers.URI_PATH for number, _ in options)

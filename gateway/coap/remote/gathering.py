@@ -18,9 +18,9 @@ from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from gateway.coap.remote.forms import NotForOthersError, diagnostic_of
 from gateway.coap.remote.multi_status import FORMATS, TargetResponse, encode
 from gateway.coap.remote.parts import RemoteParts
-from gateway.coap.remote.paths import RemoteAsked
+from gateway.coap.remote.paths import RemoteRequest
 from gateway.coap.remote.reply import OnReply, RemoteReply
-from gateway.coap.remote.watching import RemoteWatching
+from gateway.coap.remote.watching import RemoteObservations
 from gateway.coap.responders import AskForBody, RespondTo
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import MemberRecord
@@ -44,7 +44,7 @@ AskOne = Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class Growing:
+class GrowingAnswer:
     """A request whose answer is told while it grows.
 
     Attributes:
@@ -53,16 +53,16 @@ class Growing:
 
     """
 
-    watching: RemoteWatching
+    watching: RemoteObservations
     request: CoapRequest
 
 
 def gather(
     parts: RemoteParts,
-    asked: RemoteAsked,
+    asked: RemoteRequest,
     peer: CoapPeer,
     ask_one: AskOne,
-    growing: Growing | None = None,
+    growing: GrowingAnswer | None = None,
 ) -> GatheredAnswer:
     """Ask many gateways.
 
@@ -119,7 +119,7 @@ class GatheredAnswer:
         wanted: tuple[ResourceRequest, int | None],
         peer: CoapPeer,
         ask_one: AskOne,
-        growing: Growing | None,
+        growing: GrowingAnswer | None,
     ) -> None:
         self.goes_on = False
         self._parts = parts
@@ -164,7 +164,7 @@ class GatheredAnswer:
         for end in ends.values():
             end()
 
-    def _grow(self, growing: Growing) -> None:
+    def _grow(self, growing: GrowingAnswer) -> None:
         """Tell what there is, if it is more than was told."""
         self._growth = asyncio.get_running_loop().call_later(GROWTH_S, self._grow, growing)
         so_far = self._core.so_far()

@@ -39,7 +39,7 @@ _Record = dict[str, Any]
 
 
 def encode(results: Sequence[TargetResponse], path: tuple[str, ...], form: int) -> bytes:
-    """All answers in one of `FORMATS`.
+    """Return all answers in one of `FORMATS`.
 
     Args:
         results: of all gateways.
@@ -86,7 +86,7 @@ def _records(gateway_id: str, response: ResourceResponse, path: tuple[str, ...])
 
 
 def resolved(pack: bytes, gateway_id: str) -> list[_Record]:
-    """The records of a pack, each saying all by itself (RFC 8428, section 4.6).
+    """Return the records of a pack, each saying all by itself (RFC 8428, section 4.6).
 
     Args:
         pack: SenML in JSON.
@@ -166,7 +166,7 @@ def _no_number(name: str) -> float:
 
 
 def _name(path: tuple[str, ...]) -> str:
-    """A path as a name of SenML, which has few characters (RFC 8428, section 4.5.1)."""
+    """Return a path as a name of SenML, which has few characters (RFC 8428, section 4.5.1)."""
     kept = "/".join(path)
     return "".join(
         one if one.isascii() and (one.isalnum() or one in "-:./_") else "_" for one in kept

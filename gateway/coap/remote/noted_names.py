@@ -124,7 +124,7 @@ def _record(name: bytes) -> bytes:
 
 
 def _records(data: bytes) -> list[bytes]:
-    """The names; what is torn at the end was not noted.
+    """Return the names; what is torn at the end was not noted.
 
     Raises:
         ValueError: a record is none.
@@ -137,7 +137,7 @@ def _records(data: bytes) -> list[bytes]:
 
 
 def _salvaged(data: bytes) -> list[bytes]:
-    """The names that are right."""
+    """Return the names that are right."""
     starts = range(0, len(data) - _RECORD_BYTES + 1, _RECORD_BYTES)
     records = (data[at : at + _RECORD_BYTES] for at in starts)
     return [one[:NOTE_BYTES] for one in records if _record(one[:NOTE_BYTES]) == one]

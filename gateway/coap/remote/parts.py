@@ -11,7 +11,7 @@ from gateway.coap.remote.exchange import Executor, RemoteExchange
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import Membership
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 DEADLINE_S: Final = 5.0
 
@@ -33,9 +33,9 @@ class Reach(Protocol):
     """Says which gateways are in reach."""
 
     def epoch_of(self, gateway_id: str) -> int | None:
-        """Under which boot epoch a gateway is in reach now; None if it is not."""
+        """Return the boot epoch under which a gateway is in reach now; None if it is not."""
 
-    def way_to(self, gateway_id: str) -> WayThere | None:
+    def way_to(self, gateway_id: str) -> GatewayLocation | None:
         """Return how a gateway is reached now; None if it is not."""
 
     def tell_of_moves(self, told: Callable[[float], None]) -> None:
@@ -68,7 +68,7 @@ class RemoteParts:
     deadline_s: float = DEADLINE_S
 
     def life_of(self, gateway_id: str) -> tuple[str, int]:
-        """A gateway, and its latest life that is known here."""
+        """Return a gateway, and its latest life that is known here."""
         record = self.members.get(gateway_id)
         epoch = 0 if record is None else record.epoch
         return gateway_id, max(epoch, self.reach.epoch_of(gateway_id) or 0)

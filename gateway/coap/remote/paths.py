@@ -19,7 +19,7 @@ from tree_handler.remote.resource import MAX_PAYLOAD_BYTES, ResourceRequest
 
 
 @dataclass(frozen=True, slots=True)
-class RemoteAsked:
+class RemoteRequest:
     """A request for resources of other gateways.
 
     Attributes:
@@ -36,7 +36,7 @@ class RemoteAsked:
     is_many: bool
 
 
-def read(request: CoapRequest, introduction: Introduction, members: Membership) -> RemoteAsked:
+def read(request: CoapRequest, introduction: Introduction, members: Membership) -> RemoteRequest:
     """Read a request whose path `leads_elsewhere`.
 
     Args:
@@ -71,11 +71,11 @@ def read(request: CoapRequest, introduction: Introduction, members: Membership) 
     if not found:
         why = f"no gateway at {'/'.join(place)}" if is_many else _why_unknown(members, place)
         raise NotForOthersError(codes.NOT_FOUND, why)
-    return RemoteAsked(found, place, wanted, is_many)
+    return RemoteRequest(found, place, wanted, is_many)
 
 
 def _with_hops(request: CoapRequest) -> CoapRequest:
-    """The request with a Hop-Limit that is one less, if it has one (RFC 8768, section 3).
+    """Return the request with a Hop-Limit that is one less, if it has one (RFC 8768, section 3).
 
     With none left it is answered by who needs not pass it on: this gateway itself, or what is kept.
     """

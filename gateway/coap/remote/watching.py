@@ -14,7 +14,7 @@ from gateway.base.due_timer import DueTimer
 from gateway.coap.remote.exchange import Executor
 from gateway.coap.remote.forms import coap_response, no_answer, relayed
 from gateway.coap.remote.parts import RemoteParts
-from gateway.coap.remote.paths import RemoteAsked
+from gateway.coap.remote.paths import RemoteRequest
 from gateway.coap.remote.reply import NO_REPLY, OnReply, RemoteReply
 from gateway.coap.responders import AskForBody, RespondTo
 from tree_handler.remote.options import HOP_LIMIT, NO_OPTIONS, hops_left
@@ -56,7 +56,7 @@ class ContinuingAnswer(Protocol):
         """It is told nothing any more."""
 
 
-class RemoteWatching:
+class RemoteObservations:
     """All who observe.
 
     Args:
@@ -85,9 +85,9 @@ class RemoteWatching:
         parts.reach.tell_of_moves(self._moved)
 
     def watcher(
-        self, asked: RemoteAsked, request: CoapRequest, key: WatchKey | None
+        self, asked: RemoteRequest, request: CoapRequest, key: WatchKey | None
     ) -> RemoteObserver:
-        """One more who observes; see `gateway.coap.responders.PendingResponse`.
+        """Begin to observe for one more; see `gateway.coap.responders.PendingResponse`.
 
         Args:
             asked: what.
@@ -264,9 +264,9 @@ class RemoteObserver:
 
     def __init__(
         self,
-        watching: RemoteWatching,
+        watching: RemoteObservations,
         number: int,
-        asked: RemoteAsked,
+        asked: RemoteRequest,
         request: CoapRequest,
         key: WatchKey | None,
     ) -> None:

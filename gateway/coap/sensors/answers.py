@@ -42,7 +42,7 @@ class ServedSensor(Protocol):
         """Return how long a reading is the sensor's value."""
 
     def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes] | None:
-        """A reading, after the number of its format; None if it has no such form."""
+        """Return a reading, after the number of its format; None if it has no such form."""
 
 
 @dataclass(slots=True)
@@ -175,12 +175,13 @@ class SensorAnswers:
 
 
 def max_age_s(left_s: float) -> int:
-    """A time that is left as the value of Max-Age."""
+    """Return a time that is left as the value of Max-Age."""
     return max(0, min(math.ceil(left_s), 0xFFFFFFFF))
 
 
 def _asked(request: CoapRequest) -> tuple[str, int | None] | None:
-    """The sensor's name and the format; None if there is anything that a resource has to judge."""
+    """Return the sensor's name and the format; None if there is anything that a resource has to
+    judge."""
     segments: list[bytes] = []
     accept: int | None = None
     for number, value in request.options:

@@ -52,7 +52,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
     """
 
     roll: SensorRoll | None = None
-    """By which sensors are listed and added."""
+    """The roll by which sensors are listed and added."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         self._base_name = base_name
 
     async def render_get(self, request: Message) -> Message:
-        """All that its sender may read; as JSON (50) what they are."""
+        """Return all that its sender may read; as JSON (50) what they are."""
         if request.opt.accept == JSON and self.roll is not None:
             return await listed(self.roll, lambda name: self._may_read(request.remote, name))
         names = [name for name in self._served if self._may_read(request.remote, name)]
@@ -85,7 +85,8 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         return await posted(self.roll, request, self._may_write)
 
     async def render_fetch(self, request: Message) -> Message:
-        """Those that are named; 4.04 if one of them is not here, 4.03 if it may not be read."""
+        """Return those that are named; 4.04 if one of them is not here, 4.03 if it may not be
+        read."""
         form = _ETCH.get(request.opt.content_format)
         if form is None:
             raise error.UnsupportedContentFormat("senml-etch+json (320) or +cbor (322)")
@@ -96,7 +97,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         return await self._pack(request, names)
 
     def get_link_description(self) -> dict[str, str]:
-        """The attributes of its link."""
+        """Return the attributes of its link."""
         return {"ct": " ".join(map(str, _FORMATS)), "title": "all sensors; FETCH some by name"}
 
     async def _pack(self, request: Message, names: Iterable[str]) -> Message:
@@ -114,7 +115,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         return Message(payload=payload, content_format=form)
 
     async def _readings(self, names: Sequence[str]) -> dict[str, Reading]:
-        """The readings that are at hand, then those of the others that come in time."""
+        """Return the readings that are at hand, then those of the others that come in time."""
         deadline = asyncio.get_running_loop().time() + self._wait_s
         found = dict[str, Reading]()
         async for name in in_turns(names, AT_ONCE):
@@ -173,7 +174,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
 
 
 def in_senml(name: str, reading: Reading) -> list[senml.SenmlRecord]:
-    """The values of a reading as records of a pack, but for those that are none.
+    """Return the values of a reading as records of a pack, but for those that are none.
 
     Args:
         name: the sensor's.

@@ -126,7 +126,7 @@ class SensorResources:
         self._place = place
 
     def links(self, most: int = LINKS_MAX) -> list[WebLink]:
-        """A link for each sensor that is served, and for as many child resources as may be.
+        """Return a link for each sensor that is served, and for as many child resources as may be.
 
         Args:
             most: links in all; sensors have theirs all the same.
@@ -207,7 +207,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
     """
 
     roll: SensorRoll | None = None
-    """By which it can be removed."""
+    """The roll by which it can be removed."""
     may_write: MayWrite = staticmethod(anybody)
     """Says again who may set or remove it."""
 
@@ -226,7 +226,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         self._link = CheckedLink(sensor.name, partial(check_sensor, sensor), self._described)
 
     async def render_get(self, request: Message) -> Message:
-        """The value, as the newest reading says it."""
+        """Return the value, as the newest reading says it."""
         accept = request.opt.accept
         if accept is not None and accept not in FORMATS:
             raise error.NotAcceptable(_FORMATS_TEXT)
@@ -271,7 +271,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         return self._sensor.interval_s - (self._sampler.now() - reading.taken_at)
 
     def get_link_description(self) -> dict[str, str | None]:
-        """The attributes of the sensor's link."""
+        """Return the attributes of the sensor's link."""
         return self._link.now()
 
     def _described(self) -> DescribedLinks:
@@ -284,7 +284,7 @@ class SensorResource(resource.Resource):  # type: ignore[misc]  # aiocoap has no
         }
 
     def rendered(self, accept: int | None, reading: Reading) -> tuple[int, bytes] | None:
-        """A reading in one of `FORMATS`, after the number of that format.
+        """Return a reading in one of `FORMATS`, after the number of that format.
 
         None if it has no value, or several where the format takes one.
         """

@@ -61,7 +61,7 @@ class SensorRoll(Protocol):
 
 
 async def listed(roll: SensorRoll, may_read: Callable[[str], bool]) -> Message:
-    """The sensors that somebody may read; others have turns meanwhile.
+    """Return the sensors that somebody may read; others have turns meanwhile.
 
     Args:
         roll: all.

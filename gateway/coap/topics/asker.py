@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, RequestReceived
 from gateway.broker.hooks import Client
 from gateway.coap.access import CoapAccess, Introduction
 from gateway.coap.answers import RequestAnswers, RouteRequest
@@ -66,7 +66,7 @@ class TopicAsker:
     def request(
         self, target: CoapTarget, options: list[Option], payload: bytes, *, observe: bool = False
     ) -> CoapRequest | CoapResponse:
-        """The request that a target stands for, or why there is none.
+        """Return the request that a target stands for, or why there is none.
 
         Args:
             target: of a topic.
@@ -122,7 +122,7 @@ class TopicAsker:
             is_over = True
             self._face.answers.ended(exchange)
 
-        asked = Asked(exchange, peer, request)
+        asked = RequestReceived(exchange, peer, request)
         answer = self._face.answers.asked(asked, self._loop.time(), respond, _ask_nobody)
         if answer is not None:
             respond(exchange, *answer)
@@ -130,7 +130,8 @@ class TopicAsker:
 
 
 def peer_of(introduction: Introduction, address: str) -> CoapPeer:
-    """A peer that this gateway vouches for itself; strangers have the share of their address."""
+    """Return a peer that this gateway vouches for itself; strangers have the share of their
+    address."""
     text, roles = introduction
     host = text or f"{_OVER_MQTT} {address}"
     return CoapPeer(VouchedAddress("", text, roles), host, text, is_address_proven=True)

@@ -14,7 +14,7 @@ from gateway.broker.hooks import Client
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Grant
 from gateway.coap.topics.asker import TopicAsker
-from gateway.coap.topics.observing import TopicObserving
+from gateway.coap.topics.observing import TopicObservations
 from gateway.coap.topics.private_delivery import PrivateDelivery
 from gateway.coap.topics.properties import answer_properties
 from gateway.coap.topics.requests import TopicRequests
@@ -69,7 +69,7 @@ class CoapBridge:
         self._limits = limits or TopicLimits()
         self._requests: TopicRequests | None = None
         self._delivery: PrivateDelivery | None = None
-        self._observing: TopicObserving | None = None
+        self._observing: TopicObservations | None = None
         self._own: dict[Client, dict[str, Grant]] = {}
         """Subscriptions to answers and to what is observed, by client."""
         most = self._limits
@@ -85,7 +85,7 @@ class CoapBridge:
         """
         self._delivery = delivery
         self._requests = TopicRequests(asker, self._limits)
-        self._observing = TopicObserving(asker, self._tell, self._forget)
+        self._observing = TopicObservations(asker, self._tell, self._forget)
 
     def revise(self) -> None:
         """The policy of CoAP is another one."""

@@ -19,7 +19,7 @@ OnNotification = Callable[[Client, str, CoapResponse], None]
 """Takes a client, the topic that it has subscribed to, and what is to be told of it."""
 
 
-class TopicObserving:
+class TopicObservations:
     """Has resources observed for clients.
 
     Args:

@@ -52,7 +52,7 @@ class PropertyRefusedError(ValueError):
 
 
 def request_options(properties: Mapping[int, Any]) -> list[Option]:
-    """The options that properties of a PUBLISH stand for.
+    """Return the options that properties of a PUBLISH stand for.
 
     Raises:
         PropertyRefusedError: a value of one is not known.
@@ -79,7 +79,7 @@ def request_options(properties: Mapping[int, Any]) -> list[Option]:
 
 
 def answer_properties(response: CoapResponse) -> dict[int, Any]:
-    """The properties of the PUBLISH that tells of a response."""
+    """Return the properties of the PUBLISH that tells of a response."""
     told = [("code", code_text(response.code))]
     properties: dict[int, Any] = {}
     location = ""

@@ -65,7 +65,7 @@ class SharedObservations(Generic[W]):
         return len(self._by_key)
 
     def add(self, key: ObservationKey, watcher: W) -> int | None:
-        """One more who watches; the number of the observation that has to begin, if one has to."""
+        """Add one who watches; return the number of the observation that has to begin, if any."""
         shared = self._by_key.get(key)
         if shared is None:
             shared = self._by_key[key] = _Shared()
@@ -83,7 +83,8 @@ class SharedObservations(Generic[W]):
         return None if shared is None else shared.last
 
     def remove(self, key: ObservationKey, watcher: W) -> int | None:
-        """One less who watches; the number of the observation that ends with it, if one does."""
+        """Remove one who watches; return the number of the observation that ends with it, if
+        any."""
         shared = self._by_key.get(key)
         if shared is None or watcher not in shared.watchers:
             return None
@@ -97,7 +98,7 @@ class SharedObservations(Generic[W]):
     def told(
         self, number: int, response: CoapResponse, now_s: float, *, is_last: bool
     ) -> tuple[str, list[W]]:
-        """An observation has told something: its topic, and who is to know."""
+        """Return the topic of an observation that told something, and who is to know."""
         key = self._keys.get(number)
         if key is None:  # it has ended meanwhile
             return "", []

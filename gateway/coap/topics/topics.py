@@ -120,5 +120,5 @@ def answer_topic(prefix: str, code: int, topic: str) -> str:
 
 
 def code_text(code: int) -> str:
-    """A code as people write it: 0x45 is ``2.05``."""
+    """Return a code as people write it: 0x45 is ``2.05``."""
     return f"{code >> 5}.{code & 31:02d}"

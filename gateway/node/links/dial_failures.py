@@ -93,7 +93,7 @@ class _Stranger:
     times: int = 0
 
 
-class Strangers:
+class RefusedPeers:
     """Those that wanted a link and were refused: the latest, and when each is said."""
 
     def __init__(self) -> None:
@@ -139,7 +139,8 @@ class Strangers:
         return True
 
     def status(self, now_s: float) -> list[dict[str, Any]]:
-        """Those of the last ten minutes, the latest first, ready for JSON; times of the wall."""
+        """Return those of the last ten minutes, the latest first, ready for JSON; times of the
+        wall."""
         return [
             {
                 "address": address,

@@ -72,7 +72,7 @@ class Group:
 
     @classmethod
     def on(cls, interface: str, address: str, port: int) -> Group:
-        """The group on an interface; of the other IP version its own group is taken.
+        """Return the group on an interface; of the other IP version its own group is taken.
 
         Raises:
             DiscoveryError: see the class.
@@ -244,7 +244,7 @@ def _join_v6(joined: socket.socket, group: Group) -> None:
 
 
 def _interface_index(address: str) -> int:
-    """The index of the interface that has an IPv6 address.
+    """Return the index of the interface that has an IPv6 address.
 
     Raises:
         OSError: none has it.

@@ -24,7 +24,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import replication
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Request, SearchId, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchId, SearchResult, Seek, Summary
 from tree_handler.replication.replication import (
     Append,
     Forget,
@@ -193,7 +193,7 @@ class Exchange:
         elif topic == _SEEK:
             self.carry_out(core.repair.receive_seek(number, Seek.decode(payload), now))
         elif topic == _SOUGHT:
-            self.carry_out(core.repair.receive_sought(number, Sought.decode(payload), now))
+            self.carry_out(core.repair.receive_sought(number, SearchResult.decode(payload), now))
         elif not self._repairs.was_refused(number):
             self.carry_out(core.repair.receive_done(number, now))
         self._commit.soon()

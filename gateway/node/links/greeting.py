@@ -142,7 +142,7 @@ async def _greeted(link: Link, own: Credentials) -> Acceptor:
 
 
 def _accepted_with(answer: LinkPacket) -> int:
-    """The `wire.Additions` of who answers, if the answer is a yes."""
+    """Return the `wire.Additions` of who answers, if the answer is a yes."""
     if answer.type is not Type.CONNACK or len(answer.body) != 2:
         raise ProtocolError("answer to a link's CONNECT", str(answer))
     if (code := answer.body[1]) != ReturnCode.ACCEPTED:

@@ -115,7 +115,7 @@ class Hellos:
         return bpdu
 
     def rtt_ms(self, link: int, body: bytes, now: float) -> float | None:
-        """The round trip that an echo ends; None if it tells nothing of the way.
+        """Return the round trip that an echo ends; None if it tells nothing of the way.
 
         Raises:
             ProtocolError: torn.

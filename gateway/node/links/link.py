@@ -118,7 +118,7 @@ class Link(asyncio.Protocol):
     # -- receiving -----------------------------------------------------------------------------
 
     async def receive(self) -> LinkPacket:
-        """The next packet, while nobody serves the link.
+        """Return the next packet, while nobody serves the link.
 
         Raises:
             LinkClosedError: the connection ended.

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.mqtt import Connect
-from gateway.node.links.dial_failures import OTHER_LIFE_PATIENCE_S, Strangers
+from gateway.node.links.dial_failures import OTHER_LIFE_PATIENCE_S, RefusedPeers
 from gateway.node.links.handshake import NoPlaceError
 from gateway.node.links.refusal import Refusal, RefusedError, reason
 from gateway.trust.shares.failed_attempts import FailedAttempts
@@ -58,7 +58,7 @@ class LinkAdmission:
         self.tls = tls
         self._counted = counted
         self._counts: Counter[str] = Counter()
-        self._strangers = Strangers()
+        self._strangers = RefusedPeers()
         self._is_required = is_required
         self._now = asyncio.get_running_loop().time
         self._failures = FailedAttempts(failures_at_once, failures_per_s)

@@ -85,7 +85,7 @@ class LinkTls:
         return lost
 
     def dialled(self, der: bytes) -> str:
-        """The gateway that answered, whose certificate the TLS handshake has verified.
+        """Return the gateway that answered, whose certificate the TLS handshake has verified.
 
         Args:
             der: the certificate; empty where none was shown.

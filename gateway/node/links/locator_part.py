@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
-from tree_handler.routing.locator import Behind, Locator, WayThere
+from tree_handler.routing.locator import GatewayLocation, Locator, ReachUpdate
 
 _BEHIND: Final = b"$hedgerow/behind"
 
@@ -44,10 +44,10 @@ class LocatorPart:
         return self.locator.reached
 
     def epoch_of(self, gateway_id: str) -> int | None:
-        """Under which boot epoch the tree reaches a gateway now; None if it does not."""
+        """Return the boot epoch under which the tree reaches a gateway now; None if it does not."""
         return self.locator.epoch_of(gateway_id)
 
-    def way_to(self, gateway_id: str) -> WayThere | None:
+    def way_to(self, gateway_id: str) -> GatewayLocation | None:
         """Return how the tree reaches a gateway now; None if it does not."""
         return self.locator.way_to(gateway_id)
 
@@ -64,7 +64,7 @@ class LocatorPart:
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
         """Take what a neighbour reaches, and tell the others."""
-        self._tell(self.locator.receive(link, Behind.decode(payload)), now)
+        self._tell(self.locator.receive(link, ReachUpdate.decode(payload)), now)
 
     def next_timer(self) -> float:
         """Return infinity: nothing is due by time."""
@@ -73,7 +73,7 @@ class LocatorPart:
     def handle_timer(self, now: float) -> None:
         """Do nothing."""
 
-    def _tell(self, news: Mapping[int, Behind], now: float) -> None:
+    def _tell(self, news: Mapping[int, ReachUpdate], now: float) -> None:
         for link, behind in news.items():
             self._send(link, _BEHIND, behind.encode())
         for told in self._told_of_moves:

@@ -1,4 +1,4 @@
-"""Whom to dial, when, and when to give up: static neighbours, and those that were found.
+"""Dialling of neighbours, static and found: which, when, and when to give up.
 
 An address is dialled until it holds a link, with exponential back-off and jitter, so that a
 fleet that comes back from a power cut does not knock in step. A static neighbour is dialled for
@@ -294,7 +294,7 @@ class Neighbours:
     def _without_place(
         self, address: Address, kept: _Kept, error: NoPlaceError, retry_s: float
     ) -> float:
-        """It is a gateway of this tree, with which there is no link now; when to try again."""
+        """Return when to try again a gateway of this tree, with which there is no link now."""
         if error.refusal is Refusal.DUPLICATE:
             kept.linked(error.peer_id)
             return retry_s

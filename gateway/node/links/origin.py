@@ -36,7 +36,7 @@ class Router(Protocol):
         """
 
     def accepted(self, frame: bytes, header: Header, run: Run) -> Iterable[Any]:
-        """A batch of a run is numbered, and in the log if it is to be; what is to be done."""
+        """Take a numbered batch of a run, which is in the log if it is to be."""
 
     def carry_out(self, actions: Iterable[Any]) -> None:
         """Do it, and what replication decided."""

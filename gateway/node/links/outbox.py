@@ -48,7 +48,7 @@ class Outbox:
         return acknowledgement
 
     def take(self) -> tuple[dict[int, list[Row]], list[AfterSync]]:
-        """All that was gathered, by what it becomes, and who is to be told of it."""
+        """Return all that was gathered, by what it becomes, and who is to be told of it."""
         taken = self.rows, self._done
         self.rows, self._done, self._size = {}, [], 0
         return taken

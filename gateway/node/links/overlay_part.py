@@ -96,7 +96,7 @@ class OverlayPart:
                     _log.debug("%s", why)
 
     def status(self) -> dict[str, Any]:
-        """The overlays that this gateway is in, their roots and members, ready for JSON."""
+        """Return the overlays that this gateway is in, their roots and members, ready for JSON."""
         core = self.overlays
         return {
             "policy": core.settings.policy.value,

@@ -79,7 +79,8 @@ class Repairs:
         self._seal = seal
         self._lines = CountedLines(_log, now)
         self._unreadable: dict[Epoch, tuple[float, float]] = {}
-        """Since when the log failed to read a stream for searches, and when it did last."""
+        """The times at which the log failed to read a stream for searches: the first and the
+        last."""
         self._answering: dict[int, _Answering] = {}
         self.refused: set[int] = set()
         """Links whose batches this gateway's own log refused since their last DONE."""

@@ -40,7 +40,7 @@ class ReportedNode(Protocol):
 
     @property
     def locator(self) -> LocatorPart:
-        """Whom it reaches."""
+        """Return the part that knows which gateways are reached."""
 
     @property
     def direct(self) -> DirectPart:

@@ -19,10 +19,10 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import SendRouted, ServeRouted, Settle
-from tree_handler.routing.away import Away
 from tree_handler.routing.interest import TOPIC, Interest, Interests, OwnInterest
 from tree_handler.routing.routed import Routed
 from tree_handler.routing.runs import Run
+from tree_handler.routing.unreachable import UnreachableGateways
 from tree_handler.routing.wire import Ask
 
 _UNSURE: Final = (
@@ -81,7 +81,7 @@ class RoutedPart:
         self.interests = Interests(core.origin, self._published)
         ways = None if overlays is None else overlays.overlays
         self.core = Routed(core, self.interests, node.locator.locator, ways)
-        self._away = Away()
+        self._away = UnreachableGateways()
         self._recall()
         if overlays is not None:
             overlays.tell_of_looks(self._busy)

@@ -47,7 +47,7 @@ class SendTimes:
 
         """
         if len(stamp) != STAMP_BYTES:
-            raise ProtocolError("when a message was sent", stamp)
+            raise ProtocolError("time stamp of a message", stamp)
         there = self._links.get(link)
         if there is None:
             return 0.0

@@ -124,7 +124,8 @@ class SendQueue:
         return self.hello_bytes + self.control_bytes + batches
 
     def take(self, room_bytes: int) -> tuple[Buffers, int]:
-        """The next whole packets and their size: hellos, and about as much else as there is room.
+        """Return the next whole packets and their size: hellos, and about as much else as there is
+        room.
 
         Nothing if nothing waits that may be sent.
         """

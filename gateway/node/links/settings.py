@@ -56,7 +56,7 @@ class NodeSettings:
         )
 
     def candidate(self) -> Identity:
-        """The identity as it stands for election: signed, where anything is."""
+        """Return the identity as it stands for election: signed, where anything is."""
         return self.identity if self.seals is None else self.seals.stands(self.identity)
 
 

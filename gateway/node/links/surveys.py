@@ -42,7 +42,7 @@ class Surveys:
         self._refusals = refusals
         self._now = now
         self._refused: dict[Path, float] = {}
-        """Since when blocks of a segment are refused."""
+        """The times since which blocks of a segment are refused."""
         self._looking: asyncio.Task[None] | None = None
 
     def begin(self) -> None:

@@ -102,7 +102,7 @@ class LinkConnect:
     additions: int = Additions.NONE
 
     def encode(self) -> bytes:
-        """The packet's bytes (MQTT 3.1.1, 3.1; clean session, user name and password).
+        """Return the packet's bytes (MQTT 3.1.1, 3.1; clean session, user name and password).
 
         Raises:
             PacketError: a name that no string of MQTT can be.
@@ -144,12 +144,12 @@ class LinkConnect:
 
 
 def connack(code: int, additions: int = Additions.NONE) -> bytes:
-    """A CONNACK with a `ReturnCode` or a `Refusal`, and the `Additions` of who sends it."""
+    """Return a CONNACK with a `ReturnCode` or a `Refusal`, and the `Additions` of who sends it."""
     return frame(Type.CONNACK, bytes((additions, code)))
 
 
 def publish(topic: bytes, payload: bytes) -> bytes:
-    """A PUBLISH at QoS 0."""
+    """Return a PUBLISH at QoS 0."""
     return publish_head(topic, len(payload)) + payload
 
 
@@ -201,7 +201,7 @@ class Assembly:
 
 
 def ping(number: int, bpdu: bytes) -> bytes:
-    """A PINGREQ with a number to echo and a BPDU (B3)."""
+    """Return a PINGREQ with a number to echo and a BPDU (B3)."""
     return frame(Type.PINGREQ, number.to_bytes(4, "big") + bpdu)
 
 
@@ -218,7 +218,7 @@ def split_ping(body: bytes) -> tuple[int, bytes]:
 
 
 def pong(number: int, *, behind_data: bool = False) -> bytes:
-    """The PINGRESP to a PINGREQ.
+    """Return the PINGRESP to a PINGREQ.
 
     Args:
         number: the PINGREQ's.
@@ -229,7 +229,7 @@ def pong(number: int, *, behind_data: bool = False) -> bytes:
 
 
 def puback(total: int) -> bytes:
-    """A PUBACK: so many bytes of the link are dealt with, since it began."""
+    """Return a PUBACK: so many bytes of the link are dealt with, since it began."""
     return frame(Type.PUBACK, total.to_bytes(8, "big"))
 
 
@@ -246,7 +246,7 @@ def taken(body: bytes) -> int:
 
 
 def disconnect(refusal: int | None = None) -> bytes:
-    """A DISCONNECT; one that ends a hand-shake may say why: `Refusal`."""
+    """Return a DISCONNECT; one that ends a hand-shake may say why: `Refusal`."""
     return frame(Type.DISCONNECT, b"" if refusal is None else bytes((refusal,)))
 
 
@@ -269,7 +269,7 @@ class LinkReader:
         self._at = 0
 
     def next(self) -> LinkPacket | None:
-        """The next whole packet, None if more bytes are needed.
+        """Return the next whole packet, None if more bytes are needed.
 
         Raises:
             ProtocolError: a type that no link sends, a length over the limit, or a torn topic.
@@ -298,7 +298,7 @@ _PUBLISH = bytes((Type.PUBLISH,))
 
 
 def _named(what: str, data: bytes, at: int, end: int) -> tuple[bytes, bytes]:
-    """A topic with its length before it, and what follows it."""
+    """Return a topic with its length before it, and what follows it."""
     start = at + 2
     stop = start + int.from_bytes(data[at:start], "big")
     if start > end or stop > end:

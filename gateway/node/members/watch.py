@@ -17,7 +17,7 @@ from tree_handler.batch import Entry, Header
 from tree_handler.members.absence import Absence
 from tree_handler.members.suspicion import Question, Suspicion
 from tree_handler.rate_limit import RateLimit
-from tree_handler.routing.away import Away
+from tree_handler.routing.unreachable import UnreachableGateways
 
 ASK_TOPIC = "$hedgerow/there/ask"
 ANSWER_TOPIC = "$hedgerow/there/answer"
@@ -59,7 +59,7 @@ class MemberWatch:
         self._suspicion = Suspicion(self._own_id)
         self._answers = RateLimit(ANSWERS_PER_S, ANSWERS_AT_ONCE)
         self._interval_s = member_timeout_s / LOOKS
-        self._away = Away(member_timeout_s)
+        self._away = UnreachableGateways(member_timeout_s)
         self._absence_at_s = 0.0
         self._look_at_s = math.inf
         node.locator.tell_of_moves(self._moved)

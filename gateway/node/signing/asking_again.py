@@ -23,7 +23,7 @@ STEP_S: Final = 10.0
 Name = TypeVar("Name", bound=Hashable)
 
 
-class AskingAgain(Generic[Name]):
+class RetrySchedule(Generic[Name]):
     """A schedule by which refused items are asked for again.
 
     Times are in seconds, of a clock that never goes back, but for those of the wall clock.

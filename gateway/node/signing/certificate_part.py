@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import msgpack
 
 from gateway.node.links.node import TreeNode
-from gateway.node.signing.asking_again import AskingAgain
+from gateway.node.signing.asking_again import RetrySchedule
 from gateway.node.signing.fleet_keys import FleetKeys
 from gateway.node.signing.former_keys import MAX_STATEMENT_BYTES, statement_fingerprint
 from gateway.node.signing.ring import FINGERPRINT_BYTES, fingerprint_of
@@ -89,7 +89,7 @@ class CertificatePart:
         self._asked = RateLimit(1.0, 3)
         self._untrusted = RateLimit(UNTRUSTED_PER_S, UNTRUSTED_AT_ONCE)
         self._unknown: dict[str, None] = {}
-        self._again: AskingAgain[bytes] = AskingAgain(keys.wall_s, now())
+        self._again: RetrySchedule[bytes] = RetrySchedule(keys.wall_s, now())
         self._save_at = float("inf")
         self._look_at = now() + LOOK_S
 

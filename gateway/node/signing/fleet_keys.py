@@ -120,7 +120,7 @@ class FleetKeys:
         self._follow_history()
 
     def renew(self, files: SigningFiles) -> set[str]:
-        """The files say something else now: sign with their key, believe their authorities.
+        """Return the files say something else now: sign with their key, believe their authorities.
 
         Returns:
             The gateways of which a certificate no longer counts.

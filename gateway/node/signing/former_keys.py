@@ -156,7 +156,7 @@ class FormerKeys:
         self._taken_back: dict[bytes, None] = {}
 
     def __len__(self) -> int:
-        """Of how many gateways there is a statement."""
+        """Return the number of gateways of which there is a statement."""
         return len(self._stated)
 
     def __contains__(self, fingerprint: bytes) -> bool:

@@ -74,7 +74,8 @@ class NewestLists:
         return {name: crls.edition_of(crl) for name, crl in self._newest.items()}
 
     def encoded(self, name: bytes) -> bytes | None:
-        """An authority's list in DER; None if there is none, or it is too large to travel."""
+        """Return an authority's list in DER; None if there is none, or it is too large to
+        travel."""
         if (crl := self._newest.get(name)) is None:
             return None
         der = crl.public_bytes(Encoding.DER)

@@ -33,7 +33,9 @@ def check(entry: Entry) -> None:
 
     """
     if not entry.topic.startswith(MAY_SAY):
-        raise ProtocolError("what a collector may not say, which only receives", entry.topic)
+        raise ProtocolError(
+            "record that a collector may not send, which only receives", entry.topic
+        )
     if entry.topic.startswith(INTEREST_TOPIC):
         record = Interest.decode(entry.payload)
         if record.transit or record.publishes:

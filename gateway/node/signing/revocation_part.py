@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgpack
 
 from gateway.node.links.node import TreeNode
-from gateway.node.signing.asking_again import AskingAgain
+from gateway.node.signing.asking_again import RetrySchedule
 from gateway.node.signing.revocations import Revocations
 from gateway.node.signing.revoking import MAX_AUTHORITIES, MAX_BYTES, UntrustedListError
 from gateway.node.signing.topics import REVOCATIONS
@@ -78,7 +78,7 @@ class RevocationPart:
         self._wanted: dict[int, set[bytes]] = {}
         self._untrusted = RateLimit(UNTRUSTED_PER_S, UNTRUSTED_AT_ONCE)
         self._asked = RateLimit(ASKED_PER_S, ASKED_AT_ONCE)
-        self._again: AskingAgain[tuple[int, bytes]] = AskingAgain(kept.wall_s, now())
+        self._again: RetrySchedule[tuple[int, bytes]] = RetrySchedule(kept.wall_s, now())
         """By link, and name of the authority."""
         self._look_at = math.inf
 

@@ -68,7 +68,8 @@ class Revocations:
         return {} if self._newest is None else self._newest.editions
 
     def encoded(self, name: bytes) -> bytes | None:
-        """An authority's list in DER; None if there is none, or it is too large to travel."""
+        """Return an authority's list in DER; None if there is none, or it is too large to
+        travel."""
         return None if self._newest is None else self._newest.encoded(name)
 
     def is_newer(self, name: bytes, edition: Edition) -> bool:
@@ -76,7 +77,7 @@ class Revocations:
         return self._newest is not None and self._newest.is_newer(name, edition)
 
     def follow(self, revoking: Revoking) -> bool:
-        """The files were read; returns whether a list is new by them."""
+        """Note that the files were read; return whether a list is new by them."""
         before, kept = self.editions, self.lists
         if self._newest is None and not (revoking.authorities or kept):
             return False

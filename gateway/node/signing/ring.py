@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 from gateway.node.signing.former_keys import FormerKeys, KeyStatement, digest_of
 from gateway.node.signing.trust import (
+    CertificateFacts,
     Chain,
     RevokedCertificateError,
     Trust,
     UntrustedError,
-    Vouched,
 )
 from gateway.trust.certificates.signature_keys import NAME_BYTES, PublicKey, has_signed, name_of
 from light_dataclasses import dataclass
@@ -34,7 +34,7 @@ FINGERPRINT_BYTES = 16
 @dataclass(frozen=True, slots=True)
 class _Kept:
     chain: Chain
-    vouched: Vouched
+    vouched: CertificateFacts
 
 
 class CertificateRing:
@@ -60,9 +60,9 @@ class CertificateRing:
         self._trust = trust
         self._now_s = now_s
         self._kept: dict[bytes, _Kept] = {}
-        self._of: dict[str, dict[bytes, Vouched]] = {}
+        self._of: dict[str, dict[bytes, CertificateFacts]] = {}
         """By gateway and fingerprint."""
-        self._named: dict[str, dict[bytes, list[Vouched]]] = {}
+        self._named: dict[str, dict[bytes, list[CertificateFacts]]] = {}
         """By gateway and the name of the key."""
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class CertificateRing:
         return ((fingerprint, kept.chain) for fingerprint, kept in self._kept.items())
 
     def chains_of(self, gateway_id: str) -> list[Chain]:
-        """The certificates of one gateway; none if it is not known."""
+        """Return the certificates of one gateway; none if it is not known."""
         return [self._kept[fingerprint].chain for fingerprint in self._of.get(gateway_id, ())]
 
     def add(self, chain: Chain) -> str | None:
@@ -153,7 +153,7 @@ class CertificateRing:
         counting = [one for one in self._of.get(gateway_id, {}).values() if self._counts(one)]
         return bool(counting) and all(one.only_receives for one in counting)
 
-    def _counts(self, vouched: Vouched, late_s: float = 0.0) -> bool:
+    def _counts(self, vouched: CertificateFacts, late_s: float = 0.0) -> bool:
         return vouched.from_s <= self._now_s <= vouched.until_s + late_s
 
     def _verify(self, gateway_id: str, message: bytes, signature: bytes, late_s: float) -> Verdict:
@@ -165,7 +165,7 @@ class CertificateRing:
         return verdict
 
     def _keys_of(self, gateway_id: str, signature: bytes, late_s: float) -> Iterator[PublicKey]:
-        """The keys of a gateway that count now and may have made a signature."""
+        """Yield the keys of a gateway that count now and may have made a signature."""
         for vouched in self._named.get(gateway_id, {}).get(signature[:NAME_BYTES], ()):
             if self._counts(vouched, late_s):
                 yield vouched.key
@@ -182,7 +182,7 @@ class CertificateRing:
         self._now_s = now_s
 
     def follow_trust(self, trust: Trust) -> set[str]:
-        """The authorities or their lists may be others now.
+        """Follow the authorities and their lists, which may be others now.
 
         Returns:
             The gateways of which a certificate no longer counts; it is forgotten.
@@ -205,7 +205,7 @@ class CertificateRing:
             self._index(gateway_id)
         return lost
 
-    def _make_room(self, vouched: Vouched) -> None:
+    def _make_room(self, vouched: CertificateFacts) -> None:
         """Forget the gateway whose last certificate ended first, for one whose counts.
 
         Raises:
@@ -227,7 +227,7 @@ class CertificateRing:
         del self._of[gateway_id][fingerprint]
 
     def _index(self, gateway_id: str) -> None:
-        named: dict[bytes, list[Vouched]] = {}
+        named: dict[bytes, list[CertificateFacts]] = {}
         for vouched in self._of[gateway_id].values():
             named.setdefault(name_of(vouched.key), []).append(vouched)
         self._named[gateway_id] = named
@@ -236,7 +236,7 @@ class CertificateRing:
         self.former.look_again(gateway_id)
 
 
-def _age(fingerprint: bytes, vouched: Vouched) -> tuple[float, bytes]:
+def _age(fingerprint: bytes, vouched: CertificateFacts) -> tuple[float, bytes]:
     """Return what the certificates of one gateway are ordered by, the same everywhere."""
     return vouched.from_s, fingerprint
 

@@ -1,4 +1,4 @@
-"""Under which topics gateways tell each other of certificates, revocations and lives."""
+"""The topics under which gateways tell each other of certificates, revocations and lives."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class RevokedCertificateError(UntrustedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Vouched:
+class CertificateFacts:
     """The facts that a certificate proves.
 
     Attributes:
@@ -105,7 +105,7 @@ class Trust:
         trusted = certificate_files.certificates("client_ca_file", files.client_ca)
         return cls(trusted, revocations(files, trusted))
 
-    def check(self, chain: Chain, now_s: float) -> Vouched:
+    def check(self, chain: Chain, now_s: float) -> CertificateFacts:
         """Return what a chain proves.
 
         Args:
@@ -132,7 +132,7 @@ class Trust:
         for authority in self._chain(own, between, name)[1:]:
             if authority.not_valid_after_utc.timestamp() < now_s:
                 raise EndedAuthorityError("certificate of an authority that has ended", name)
-        return Vouched(
+        return CertificateFacts(
             name,
             key,
             _s(own.not_valid_before_utc),
@@ -154,7 +154,7 @@ class Trust:
 
 
 def _gateway_of(certificate: x509.Certificate, der: bytes) -> tuple[str, frozenset[str]]:
-    """The id of the gateway or collector whose certificate it says it is, and its roles.
+    """Return the id of the gateway or collector whose certificate it says it is, and its roles.
 
     Raises:
         ValueError: it is none.

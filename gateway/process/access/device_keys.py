@@ -23,7 +23,7 @@ from light_dataclasses import dataclass
 
 FILE_NAME: Final = "device_keys.json"
 VERSION: Final = 1
-"""Of what the file says."""
+"""The version of the file's format."""
 WITHOUT: Final = (
     "keys of devices that were made at the page are gone: make them again; keys of coap.psk_file "
     "that were revoked there count again: take them out of that file"

@@ -17,7 +17,7 @@ from gateway.broker.access.passwords import Passwords
 from gateway.node.signing.revoking import Revoking
 from gateway.process.configuration.config import AccessSection, ConfigError, GatewaySettings
 from gateway.trust.policy import policy_file
-from gateway.trust.policy.action import Where
+from gateway.trust.policy.action import ActionPlace
 from gateway.trust.policy.faults import AccessFileError, read_access_file
 from gateway.trust.policy.open_policy import OPEN
 from gateway.trust.policy.policy import Policy, PolicyRules
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gateway.node.links.link_tls import LinkTls
     from gateway.node.signing.fleet_keys import SigningFiles
     from gateway.process.access.secure_files import SecureFiles
-    from gateway.trust.certificates.expiry import Expiring
+    from gateway.trust.certificates.expiry import CertificateExpiry
     from gateway.trust.credentials.crl import Crl
     from gateway.trust.tls.context import Tls
 
@@ -61,7 +61,7 @@ class AccessFiles:
     oscore: tuple[OscoreKeys, ...]
     links: LinkTls | None = None
     signing: SigningFiles | None = None
-    expiring: tuple[Expiring, ...] = ()
+    expiring: tuple[CertificateExpiry, ...] = ()
     coap_tls: Tls | None = None
     revoking: Revoking = Revoking()
     console_tls: Tls | None = None
@@ -159,7 +159,7 @@ def policies(settings: GatewaySettings, told: PolicyRules) -> tuple[Policy, Poli
 
     """
     own, access = settings.gateway, settings.access
-    here = Where(own.id, own.domain, own.group)
+    here = ActionPlace(own.id, own.domain, own.group)
     decides = Policy(replace(told, public=settings.coap.public), here)
     if not access.anonymous:
         return decides, decides
@@ -170,7 +170,7 @@ def policies(settings: GatewaySettings, told: PolicyRules) -> tuple[Policy, Poli
 
 
 def keystore(path: Path | None) -> Keystore:
-    """The pre-shared keys of a file; none if there is no file.
+    """Return the pre-shared keys of a file; none if there is no file.
 
     Raises:
         ConfigError: the file is not usable.

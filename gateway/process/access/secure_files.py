@@ -21,7 +21,7 @@ from gateway.process.configuration.config import (
     MqttSection,
 )
 from gateway.trust.certificates import stores, validity
-from gateway.trust.certificates.expiry import Expiring
+from gateway.trust.certificates.expiry import CertificateExpiry
 from gateway.trust.credentials.crl import Crl
 from gateway.trust.credentials.tls_file_faults import NoGatewayError, TlsFileError
 from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
@@ -48,7 +48,7 @@ class SecureFiles:
     broker: Tls | None
     links: LinkTls | None
     signing: SigningFiles | None
-    expiring: tuple[Expiring, ...]
+    expiring: tuple[CertificateExpiry, ...]
     coap: Tls | None
     console: Tls | None
     revoking: Revoking
@@ -223,8 +223,8 @@ def _naming(section: str) -> Iterator[None]:
         raise ConfigError(f"{section}.{error.field}", str(error), *more) from error
 
 
-def _expiring(settings: GatewaySettings, spread: Sequence[Crl]) -> tuple[Expiring, ...]:
-    found: tuple[Expiring, ...] = ()
+def _expiring(settings: GatewaySettings, spread: Sequence[Crl]) -> tuple[CertificateExpiry, ...]:
+    found: tuple[CertificateExpiry, ...] = ()
     password = settings.keys.password_file
     with _naming("mqtt"):
         if (files := tls_files(settings.mqtt, password, spread)) is not None:

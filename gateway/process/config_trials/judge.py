@@ -40,7 +40,7 @@ class ConfigJudge(Generic[S]):
 
     @property
     def within_s(self) -> float | None:
-        """In which the gateway has to have come up; None while nothing is on trial."""
+        """Return the time in which the gateway has to come up; None while nothing is on trial."""
         return None if self._open is None else self._open[0].within_s
 
     def at_start(self) -> S:

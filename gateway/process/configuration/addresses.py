@@ -59,7 +59,7 @@ class Addresses:
         return cls(listened, own)
 
     def at(self, ports: Mapping[str, int]) -> dict[str, list[str]]:
-        """All listeners as ``host:port``, by scheme.
+        """Return all listeners as ``host:port``, by scheme.
 
         Args:
             ports: those that were opened, by scheme.
@@ -71,7 +71,7 @@ class Addresses:
         }
 
     def uri(self, ports: Mapping[str, int]) -> str:
-        """The base of this gateway's CoAP resources, as others write it.
+        """Return the base of this gateway's CoAP resources, as others write it.
 
         Args:
             ports: those of CoAP that were opened, by scheme.
@@ -85,7 +85,7 @@ class Addresses:
 
 
 async def look_up(name: str) -> list[str]:
-    """All numeric addresses of a name, those that are in a zone with it.
+    """Return all numeric addresses of a name, those that are in a zone with it.
 
     Raises:
         OSError: it has none.
@@ -102,7 +102,7 @@ async def resolve(
     hosts: Sequence[str],
     addresses_of: Callable[[str], Awaitable[Sequence[str]]] = look_up,
 ) -> tuple[str, ...]:
-    """All addresses that hosts mean, each once.
+    """Return all addresses that hosts mean, each once.
 
     Those of a name that this machine does not have are left out (``localhost`` is ``::1`` too
     where IPv6 is off), and so are those that ``0.0.0.0`` or ``::`` beside them contains.
@@ -144,7 +144,7 @@ async def resolve(
 
 
 def reached(addresses: Iterable[str]) -> str:
-    """The address among these at which others reach this machine, if they can.
+    """Return the address among these at which others reach this machine, if they can.
 
     The first that is no loopback address; for ``0.0.0.0`` and ``::`` that of the default route.
     One with a zone means something on this machine alone, and is passed over.
@@ -186,7 +186,8 @@ def _is_here(address: str) -> bool:
 
 
 def _outward(version: int) -> str:
-    """The address from which this machine sends to others; loopback if it has no way there."""
+    """Return the address from which this machine sends to others; loopback if it has no way
+    there."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:

@@ -41,7 +41,7 @@ def faults_of_broker() -> Iterator[None]:
 def settings_of_broker(
     settings: GatewaySettings, listened: Mapping[str, tuple[str, ...]], limits: Limits
 ) -> BrokerSettings:
-    """A broker's settings.
+    """Return a broker's settings.
 
     Args:
         settings: the gateway's.

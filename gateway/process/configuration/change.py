@@ -27,7 +27,7 @@ RELOADED = {
 
 
 def take_over(before: GatewaySettings, after: GatewaySettings) -> tuple[GatewaySettings, list[str]]:
-    """The settings to go on with, and the fields whose change needs a restart.
+    """Return the settings to go on with, and the fields whose change needs a restart.
 
     Raises:
         ConfigError: what is taken over does not fit to what stays; it names the field.

@@ -44,7 +44,7 @@ __all__ = [
 MODES = ("flood", "routed", "topic")
 """The ways of clients' messages (C3 to C5)."""
 ROOT_POLICIES = ("capacity", "balance")
-"""By what the root of an overlay is chosen (C6)."""
+"""The rules by which the root of an overlay is chosen (C6)."""
 SHARED_BY = ("fleet", "gateway")
 """The scopes of a shared subscription: its messages go to one member there."""
 
@@ -169,7 +169,7 @@ class TreeSection:
         return bool(self.neighbours) or self.discovery or self.dns_sd
 
     def key(self) -> bytes:
-        """The tree's key, from the file's hexadecimal digits.
+        """Return the tree's key, from the file's hexadecimal digits.
 
         Raises:
             ConfigError: not hexadecimal, too short, or readable by others.

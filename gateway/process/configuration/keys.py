@@ -151,5 +151,5 @@ def comments(text: str) -> dict[str, str]:
             found[f"{table}.{key[1]}"] = (key[2] or "").strip().removeprefix("required: ")
         elif line.startswith("[[sensors]]"):
             break
-    found["sensors"] = "what it reads itself (docs/sensors.md)"
+    found["sensors"] = "sensors that it reads itself (docs/sensors.md)"
     return found

@@ -28,7 +28,7 @@ HOST_FIELDS: Mapping[str, str] = {
     "ws": "websocket_host",
     "wss": "secure_websocket_host",
 }
-"""And where they are; without one of the others ``host`` counts for it."""
+"""The fields that say where they are; without one of the others ``host`` counts for it."""
 CLIENT_CERTIFICATES = ("none", "optional", "required")
 """The demands on clients over TLS."""
 
@@ -83,17 +83,17 @@ class MqttSection:
         return {scheme: port for scheme, port in ports.items() if port is not None}
 
     def host_field(self, scheme: str) -> str:
-        """The field that says where a listener is."""
+        """Return the field that says where a listener is."""
         own = HOST_FIELDS[scheme]
         return own if self._is_set(own) else "host"
 
     def hosts(self, scheme: str) -> list[str]:
-        """Addresses and host names at which a listener is."""
+        """Return addresses and host names at which a listener is."""
         found: list[str] = getattr(self, self.host_field(scheme))
         return found
 
     def proxies_of(self, scheme: str) -> list[str]:
-        """Addresses and networks of the proxies in front of a listener."""
+        """Return addresses and networks of the proxies in front of a listener."""
         is_proxied = not self.proxied_ports or PORT_FIELDS[scheme] in self.proxied_ports
         return self.proxies if is_proxied else []
 
@@ -198,11 +198,11 @@ class CoapSection:
         hold(self._faults())
 
     def host_field(self, scheme: str) -> str:
-        """The field that says where ``coap`` or ``coaps`` is."""
+        """Return the field that says where ``coap`` or ``coaps`` is."""
         return "host" if scheme == "coap" or self.dtls_host is None else "dtls_host"
 
     def hosts(self, scheme: str) -> list[str]:
-        """Addresses and host names at which ``coap`` or ``coaps`` is."""
+        """Return addresses and host names at which ``coap`` or ``coaps`` is."""
         found: list[str] = getattr(self, self.host_field(scheme))
         return found
 

@@ -15,7 +15,7 @@ class NoConfigError(Exception):
 
 
 def find(environment: Mapping[str, str] = os.environ, system: Path = SYSTEM) -> Path:
-    """The system's configuration, or the user's own if there is none.
+    """Return the system's configuration, or the user's own if there is none.
 
     Args:
         environment: XDG_CONFIG_HOME and HOME of it are used (XDG Base Directory Specification).
@@ -53,7 +53,8 @@ def _is_there(path: Path) -> bool:
 
 
 def find_readable() -> Path | None:
-    """The configuration of this machine's gateway; None if there is none that may be read."""
+    """Return the configuration of this machine's gateway; None if there is none that may be
+    read."""
     try:
         found = find()
     except NoConfigError:

@@ -87,7 +87,7 @@ def _held(key: ConfigKey, value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Return a value as JSON has it."""
     if isinstance(value, Path):
         return str(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
 
 
 def _public(value: Any) -> Any:
-    """A value without what tables of plug-ins and sensors have under names of secrets."""
+    """Return a value without what tables of plug-ins and sensors have under names of secrets."""
     if isinstance(value, dict):
         return {
             str(name): HIDDEN if str(name).lower().endswith(_SECRET_ENDINGS) else _public(inner)

@@ -12,7 +12,7 @@ from gateway.process.status.edge import GatewayEdge
 
 
 def collect(edge: GatewayEdge) -> Iterator[Metric]:
-    """All of them now."""
+    """Yield all of them now."""
     sensors = edge.sensors()
     yield gauge("hedgerow_sensors", "Sensors that are read.", sensors["count"])
     yield counter(
@@ -26,7 +26,11 @@ def collect(edge: GatewayEdge) -> Iterator[Metric]:
         sensors["skipped"],
     )
     yield by_label(
-        "gauge", "hedgerow_coap_peers", "Who is there over CoAP, by kind.", "kind", edge.peers()
+        "gauge",
+        "hedgerow_coap_peers",
+        "Peers that are there over CoAP, by kind.",
+        "kind",
+        edge.peers(),
     )
     yield from _coap(edge.coap_counts())
     asked = "Requests over CoAP to and from other gateways, by what became of them."
@@ -34,7 +38,7 @@ def collect(edge: GatewayEdge) -> Iterator[Metric]:
     yield by_label("counter", "hedgerow_remote_queries_total", asked, "outcome", counts)
     expiry = GaugeMetricFamily(
         "hedgerow_certificate_expiry_timestamp_seconds",
-        "When a certificate or revocation list ends, by the field that names its file.",
+        "End of a certificate or revocation list, by the field that names its file.",
         labels=("field", "number"),
     )
     for one in edge.expiry.expiring:
@@ -43,11 +47,11 @@ def collect(edge: GatewayEdge) -> Iterator[Metric]:
 
 
 def _coap(counts: CoapCounts) -> Iterator[Metric]:
-    events = "What came over CoAP and became of it."
+    events = "Messages over CoAP, by what became of them."
     yield by_label("counter", "hedgerow_coap_events_total", events, "event", counts.events)
-    refused = "What peers were refused over CoAP, by what was too much and whose part was taken."
+    refused = "Requests of peers that CoAP refused, by what was too much and whose part was taken."
     yield by_label("counter", "hedgerow_coap_refusals_total", refused, "kind", counts.refusals)
-    held = "What peers have taken of what CoAP has for all."
+    held = "Parts that peers have taken of what CoAP has for all."
     yield by_label("gauge", "hedgerow_coap_held", held, "kind", counts.held)
-    sessions = "What became of handshakes and sessions over DTLS."
+    sessions = "Handshakes and sessions over DTLS, by what became of them."
     yield by_label("counter", "hedgerow_dtls_events_total", sessions, "event", counts.dtls)

@@ -210,7 +210,7 @@ class HttpExchange:
 
 
 def _only(event: h11.Request, field: str) -> str:
-    """The value of a field that may stand once; empty if it is not there."""
+    """Return the value of a field that may stand once; empty if it is not there."""
     wanted = field.encode()
     values = [value.decode("latin-1") for name, value in event.headers if name == wanted]
     if len(values) > 1:

@@ -29,12 +29,12 @@ _FAMILIES: Mapping[str, type[CounterMetricFamily] | type[GaugeMetricFamily]] = {
 
 
 def counter(name: str, text: str, value: float) -> Metric:
-    """A counter without labels; its name ends in ``_total``."""
+    """Return a counter without labels; its name ends in ``_total``."""
     return CounterMetricFamily(name, text, value)
 
 
 def gauge(name: str, text: str, value: float) -> Metric:
-    """A gauge without labels."""
+    """Return a gauge without labels."""
     return GaugeMetricFamily(name, text, value)
 
 
@@ -45,7 +45,7 @@ def by_label(
     label: str,
     values: Mapping[str, float],
 ) -> Metric:
-    """A metric with one label; without values it has no samples yet."""
+    """Return a metric with one label; without values it has no samples yet."""
     family = _FAMILIES[kind](name, text, labels=(label,))
     for key, value in sorted(values.items()):
         family.add_metric((key,), value)
@@ -55,7 +55,7 @@ def by_label(
 def histogram(
     name: str, text: str, bounds: Sequence[float], counts: Sequence[int], total: float
 ) -> Metric:
-    """A histogram.
+    """Return a histogram.
 
     Args:
         name: with its unit.

@@ -42,7 +42,7 @@ def page(
     edge: GatewayEdge,
     figures: AlertFigures | None = None,
 ) -> Page:
-    """The page of all metrics."""
+    """Return the page of all metrics."""
     return Page(CONTENT_TYPE, render(collect(core, node, routed, edge, figures)))
 
 
@@ -53,7 +53,7 @@ def collect(
     edge: GatewayEdge,
     figures: AlertFigures | None = None,
 ) -> Iterator[Metric]:
-    """All metrics now."""
+    """Yield all metrics now."""
     built = GaugeMetricFamily(
         "hedgerow_build_info", "1, with the version in a label.", labels=("version", "python")
     )
@@ -113,7 +113,7 @@ def _traffic(core: DataPlane) -> Iterator[Metric]:
     yield by_label(
         "counter",
         mqtt + "refusals_total",
-        "What was refused or dropped, by kind.",
+        "Messages and requests that were refused or dropped, by kind.",
         "kind",
         dict(core.refusals.counts),
     )
@@ -163,14 +163,14 @@ def _limits(core: DataPlane) -> Iterator[Metric]:
     yield by_label(
         "gauge",
         "hedgerow_mqtt_limit_used",
-        "How much there is of what [limits] limits in all.",
+        "Use of what [limits] limits in all.",
         "limit",
         used,
     )
     yield by_label(
         "gauge",
         "hedgerow_mqtt_limit",
-        "How much there may be.",
+        "Limit on what there may be.",
         "limit",
         {name: getattr(core.limits, name) for name in used},
     )
@@ -206,7 +206,7 @@ def _tree(node: TreeNode) -> Iterator[Metric]:
     yield by_label(
         "counter",
         "hedgerow_tree_events_total",
-        "What the tree and its replication counted, by event.",
+        "Events of the tree and its replication, by kind.",
         "event",
         report["counters"],
     )
@@ -238,7 +238,7 @@ def _routed(part: RoutedPart) -> Iterator[Metric]:
     yield by_label(
         "counter",
         "hedgerow_routed_events_total",
-        "What routed mode counted, by event.",
+        "Events of routed mode, by kind.",
         "event",
         report["counters"],
     )
@@ -262,7 +262,7 @@ def _overlays(report: dict[str, Any]) -> Iterator[Metric]:
     yield by_label(
         "counter",
         "hedgerow_overlay_events_total",
-        "What topic overlays counted, by event.",
+        "Events of topic overlays, by kind.",
         "event",
         report["counters"],
     )

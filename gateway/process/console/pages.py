@@ -68,5 +68,5 @@ class Page:
 
 
 def plain(status: HTTPStatus) -> Page:
-    """A page that says no more than its status."""
+    """Return a page that says no more than its status."""
     return Page("text/plain; charset=utf-8", f"{status.phrase}\n".encode(), status)

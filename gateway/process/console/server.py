@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from gateway.base import event_loop
 from gateway.process.console.page_access import DenialStatus, PageAccess
 from gateway.process.console.pages import HttpRequest, Page, RequestError, plain
-from gateway.trust.shares.connection_room import ConnectionRoom, Standing
+from gateway.trust.shares.connection_room import ConnectionRoom, ConnectionStage
 from gateway.trust.shares.failed_attempts import network_of
 from gateway.trust.tls.peer_certificate import CertificateError, PeerCertificate
 
@@ -35,7 +35,8 @@ TIME_S = 5.0
 WEB_CONNECTIONS_MAX = 64
 """With a page: a browser has up to six."""
 CONNECTIONS_PER_VISITOR = 16
-"""Of who has logged in: they stay, while further ones make room as a stranger's do."""
+"""Connections of one who has logged in: they stay, while further ones make room as a stranger's
+do."""
 BODY_S = 10.0
 """With a page, from the first byte of a request to its last, TLS included."""
 ANSWER_S = 40.0
@@ -253,11 +254,11 @@ class _Connection(asyncio.Protocol):
         return True
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ConnectionStage:
         """Return the progress of the connection; one whose answer nobody reads makes room too."""
         if self.visitor:
-            return Standing.ACCEPTED
-        return Standing.ASKING if self._is_asked else Standing.SILENT
+            return ConnectionStage.ACCEPTED
+        return ConnectionStage.ASKING if self._is_asked else ConnectionStage.SILENT
 
     @property
     def host(self) -> str:

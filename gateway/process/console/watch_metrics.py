@@ -69,7 +69,7 @@ def _machine(seen: SeenByGateway) -> Iterator[Metric]:
         ),
         (
             "hedgerow_tree_elections_total",
-            "How often this gateway became the root.",
+            "Times that this gateway became the root.",
             seen.elections,
         ),
     )

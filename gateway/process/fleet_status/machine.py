@@ -155,7 +155,7 @@ def _temperature_cel(thermal_zone: Path | None) -> float | None:
 
 
 def _thermal_zone(root: Path) -> Path | None:
-    """The processor's: a Raspberry Pi calls it ``cpu-thermal``, and PCs ``x86_pkg_temp``."""
+    """Return the processor's: a Raspberry Pi calls it ``cpu-thermal``, and PCs ``x86_pkg_temp``."""
     zones = sorted(root.glob("sys/class/thermal/thermal_zone*"))
     for zone in zones:
         if "cpu" in (kind := file_text(zone / "type") or "") or "pkg" in kind:
@@ -164,7 +164,7 @@ def _thermal_zone(root: Path) -> Path | None:
 
 
 def _supply(root: Path) -> Path | None:
-    """The alarm of a Raspberry Pi's supply."""
+    """Return the alarm of a Raspberry Pi's supply."""
     for chip in sorted(root.glob("sys/class/hwmon/hwmon*")):
         if file_text(chip / "name") == "rpi_volt":
             return chip / "in0_lcrit_alarm"

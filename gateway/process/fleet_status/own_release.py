@@ -77,7 +77,8 @@ class ReleaseFiles:
 
 
 def _trial(folder: ReleaseFolder) -> dict[str, Any]:
-    """The trial that is open, else the last one; nothing where neither is, or can be read."""
+    """Return the trial that is open, else the last one; nothing where neither is, or can be
+    read."""
     try:
         trial = folder.trial()
     except (OSError, TrialError):

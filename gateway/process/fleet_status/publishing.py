@@ -29,7 +29,7 @@ READ_TIMEOUT_S: Final = 2.0
 _log = logging.getLogger(__name__)
 
 
-class StatusPublishing:
+class StatusPublisher:
     """Publishes status records of one gateway; a `Part` of its node, so that it hears of changes.
 
     Args:
@@ -133,11 +133,11 @@ def begin(
     backups: BackupFiles,
     place: Callable[[], Place],
     accept: Accept,
-) -> StatusPublishing:
+) -> StatusPublisher:
     """Have a gateway say how it is from now on, as its configuration says."""
     folder = settings.state_dir
     looks = StatusSources(MachineFiles(folder), ReleaseFiles(), backups, RatingFile(folder))
-    publishing = StatusPublishing(own, looks, place, accept, settings.status_interval_s)
+    publishing = StatusPublisher(own, looks, place, accept, settings.status_interval_s)
     # Links may be up already; it needs to hear of the tree alone.
     own.node.add_part(publishing)
     return publishing

@@ -266,7 +266,7 @@ def old(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def _in_memory(data: bytes) -> Iterator[Path]:
-    """A file that is nowhere but in memory (memfd_create(2))."""
+    """Yield a file that is nowhere but in memory (memfd_create(2))."""
     descriptor = os.memfd_create("checked", os.MFD_CLOEXEC)
     try:
         os.fchmod(descriptor, 0o600)

@@ -104,13 +104,13 @@ class SiteApi:
 
     async def overview(self, asked: ApiRequest) -> Any:
         """Tell how it is, and what to do next, as `hedgerow doctor` does."""
-        from gateway.process.status.doctor import Examined, findings  # noqa: PLC0415  # for who looks
+        from gateway.process.status.doctor import DoctorObservations, findings  # noqa: PLC0415  # for who looks
 
         status = json.loads(await self._asker.good(asked, SiteQuestion("GET", ("status",))))
         machine = await self._looked()
         bits, is_weak = machine["firmware_bits"], machine["under_voltage"]
         found = findings(
-            Examined(
+            DoctorObservations(
                 status=status,
                 clock_is_set=machine["clock_is_set"],
                 free_bytes=machine["disk_free_bytes"],
@@ -318,7 +318,7 @@ class SiteApi:
 
 
 def _pieces(name: str, text: str) -> list[str]:
-    """An identifier in as many parts of a query as it needs."""
+    """Return an identifier in as many parts of a query as it needs."""
     return [
         f"{name}={text[at : at + _OPTION_CHARACTERS]}"
         for at in range(0, max(1, len(text)), _OPTION_CHARACTERS)

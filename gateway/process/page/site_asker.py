@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, RequestReceived
 from coap_engine.uint import encode_uint
 from gateway.coap.access import METHOD_NAMES, CoapAccess
 from gateway.coap.answers import RequestAnswers
@@ -139,7 +139,7 @@ class SiteAsker:
                 told.set_result(response)
 
         answer = self._answers.asked(
-            Asked(exchange, peer, request), loop.time(), respond, _ask_nobody
+            RequestReceived(exchange, peer, request), loop.time(), respond, _ask_nobody
         )
         if answer is not None:
             return answer[0]

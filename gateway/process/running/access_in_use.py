@@ -1,4 +1,4 @@
-"""By which files of access a running gateway goes, on all its faces, and who is out by them."""
+"""The files of access by which a running gateway goes, on all its faces, and who is out by them."""
 
 from __future__ import annotations
 

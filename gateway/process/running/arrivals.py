@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from gateway.broker.data_plane import DataPlane
 from gateway.process.running.readings import Readings
-from gateway.trust.policy.origins import OriginRules, Voice
+from gateway.trust.policy.origins import OriginRights, OriginRules
 from tree_handler.batch import Entry, Header, Row
 from tree_handler.errors import ProtocolError
 
@@ -50,7 +50,7 @@ class LocalReaders:
         stream, remote = header.stream, self._core.remote_delivery
         new = remote.publish_batch(rows, stream, header.last if header.logged else 0)
         if self._readings.is_listening:  # nothing is carried out again because the log had lost it
-            voice = Voice(header.origin, self._origins)
+            voice = OriginRights(header.origin, self._origins)
             self._readings.hear(remote.in_time(new, stream), voice)
 
     def reads_unlogged(self) -> bool:

@@ -27,7 +27,7 @@ LINGER_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
+class DrainProgress:
     """The progress of a drain.
 
     Attributes:
@@ -96,11 +96,11 @@ class Drain:
             self._task = self._watched.start("drain", self._run)
 
     @property
-    def state(self) -> Drained | None:
+    def state(self) -> DrainProgress | None:
         """Return the progress of the drain, None before it has begun."""
         if self._task is None:
             return None
-        return Drained(
+        return DrainProgress(
             self._since_s,
             self._lacking(),
             self._owed(),

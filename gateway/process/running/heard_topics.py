@@ -9,7 +9,7 @@ from typing import Final
 
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
-from gateway.trust.policy.origins import Voice
+from gateway.trust.policy.origins import OriginRights
 from tree_handler.batch import Row
 
 UNHEARD: Final = "message that a sensor may not be told"
@@ -63,7 +63,7 @@ class HeardTopics:
                 else:
                     self._sensors.setdefault(topic, []).append(sensor)
 
-    def hear(self, rows: Iterable[Row], voice: Voice | None) -> None:
+    def hear(self, rows: Iterable[Row], voice: OriginRights | None) -> None:
         """Take what was published anywhere; see `Readings.hear`."""
         for row in rows if self._sensors else ():
             sensors = self._sensors.get(row[0], ())

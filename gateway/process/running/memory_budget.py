@@ -106,12 +106,13 @@ def _of(size_bytes: int, part: float) -> int:
 
 
 def _of_one(size_bytes: int, part: float, least: int) -> int:
-    """A part of a size, in which what was ever of use to one still fits: a message, or a body."""
+    """Return a part of a size, in which what was ever of use to one still fits: a message, or a
+    body."""
     return min(size_bytes, max(least, _of(size_bytes, part)))
 
 
 def _of_quota(quota: Quota, part: float, least: int) -> Quota:
-    """A part of each of a quota's sizes, but what one peer needs is left to everybody."""
+    """Return a part of each of a quota's sizes, but what one peer needs is left to everybody."""
     names = ("host", "strangers", "principal", "everybody")
     sizes = {name: _of_one(getattr(quota, name), part, least) for name in names}
     return replace(quota, **sizes)

@@ -36,7 +36,7 @@ from gateway.sensors.sensor import Sensor, SensorError, ValueRefusedError
 from gateway.sensors.set_in_turn import set_in_turn
 from gateway.sensors.stock import SensorConflictError, SensorPlan, SensorStock
 from gateway.sensors.values import as_text, shown
-from gateway.trust.policy.origins import Voice
+from gateway.trust.policy.origins import OriginRights
 from record_formats.record import Record
 from tree_handler.batch import Entry, Row
 
@@ -155,7 +155,7 @@ class Readings:
     def _follow_orders(self) -> None:
         self._order_topics = {f"{self._prefix}/{end}": take for end, take in self._orders.items()}
 
-    def hear(self, rows: Iterable[Row], voice: Voice | None = None) -> None:
+    def hear(self, rows: Iterable[Row], voice: OriginRights | None = None) -> None:
         """Take what was published anywhere; what nobody here listens to is left alone.
 
         Args:
@@ -500,7 +500,7 @@ class Readings:
 
 
 def _told(reading: Reading | None) -> dict[str, Any] | None:
-    """The first value of a reading as a person writes it, and when it was taken."""
+    """Return the first value of a reading as a person writes it, and when it was taken."""
     if reading is None or reading.value is None:
         return None
     text = as_text(shown(reading.value, reading.resolution))

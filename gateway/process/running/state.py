@@ -66,7 +66,7 @@ def readings(
     refused: Callable[[str, str], None],
     watched: WatchedTasks,
 ) -> Readings:
-    """The sensors of the configuration, ready to be read and announced; see `Readings`.
+    """Return the sensors of the configuration, ready to be read and announced; see `Readings`.
 
     Raises:
         ConfigError: one of them is not usable, or can't be announced as it is configured.
@@ -109,7 +109,7 @@ async def changing_sensors(
 
 
 def announcing(own: GatewaySection) -> AnnouncingGateway:
-    """A gateway as Home Assistant is told of it."""
+    """Return a gateway as Home Assistant is told of it."""
     return AnnouncingGateway(own.id, own.place.prefix(own.id), build.VERSION)
 
 
@@ -154,7 +154,7 @@ def workshop(settings: GatewaySettings) -> Workshop:
 
 
 def open_log(settings: GatewaySettings) -> MessageLog:
-    """The message log, recovered and ready to append.
+    """Return the message log, recovered and ready to append.
 
     Raises:
         ConfigError: it can't be opened.
@@ -209,7 +209,7 @@ def record(
 
 
 def count_start(own: GatewaySection, log: MessageLog, members: Members) -> int:
-    """The boot epoch of this start: later than all that any file of the folder knows of.
+    """Return the boot epoch of this start: later than all that any file of the folder knows of.
 
     Args:
         own: the gateway.

@@ -68,19 +68,19 @@ class LogHistory:
         commit.settle([done])
 
     def read_from(self, position: int) -> Iterator[tuple[bytes, Header]]:
-        """All frames of the log from a position on."""
+        """Return all frames of the log from a position on."""
         return self._log.read_from(position)
 
     def read(self, key: Epoch, first: int, last: int) -> Iterator[tuple[bytes, Header]]:
-        """The batches of one stream that hold any of these numbers, in sequence."""
+        """Return the batches of one stream that hold any of these numbers, in sequence."""
         return self._log.in_sequence(key, first, last)
 
     def where(self, key: Epoch, number: int) -> int:
-        """A position before a message of a stream; that of the end if it is not there."""
+        """Return a position before a message of a stream; that of the end if it is not there."""
         return self._log.where(key, number)
 
     def due(self) -> dict[Epoch, int]:
-        """Up to which number clients have, or are due, the messages of each stream of clients."""
+        """Return the number up to which clients have, or are due, each stream of clients."""
         core = self._node.replication
         return {
             stream: core.handed_out(stream) for stream in self._log.have if core.is_clients(stream)

@@ -45,7 +45,7 @@ class Symptom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
+class DoctorObservations:
     """The observations that the doctor judges; None where there is none.
 
     Attributes:
@@ -78,8 +78,8 @@ class Examined:
     backup: BackupState = field(default_factory=BackupState)
 
 
-def findings(examined: Examined) -> list[Symptom]:
-    """All that is wrong, and what is worth a look, in the order in which to mend it."""
+def findings(examined: DoctorObservations) -> list[Symptom]:
+    """Return all that is wrong, and what is worth a look, in the order in which to mend it."""
     return [
         *_of_the_configuration(examined),
         *_of_the_machine(examined),
@@ -91,13 +91,13 @@ def findings(examined: Examined) -> list[Symptom]:
     ]
 
 
-def _of_the_configuration(examined: Examined) -> Iterator[Symptom]:
+def _of_the_configuration(examined: DoctorObservations) -> Iterator[Symptom]:
     for fault, remedy in examined.faults.items():
         advice = remedy or "mend that line, then reload"
         yield Symptom(Weight.WRONG, "configuration", fault, advice)
 
 
-def _of_the_machine(examined: Examined) -> Iterator[Symptom]:
+def _of_the_machine(examined: DoctorObservations) -> Iterator[Symptom]:
     free, bits, hot_c = examined.free_bytes, examined.throttled, examined.temperature_c
     if free is not None and free < LITTLE_BYTES:
         what = f"{free / 1e6:.1f} MB are free"
@@ -126,7 +126,7 @@ def _of_the_machine(examined: Examined) -> Iterator[Symptom]:
         yield Symptom(Weight.LOOK, "clock", what, advice)
 
 
-def _of_the_process(examined: Examined) -> Iterator[Symptom]:
+def _of_the_process(examined: DoctorObservations) -> Iterator[Symptom]:
     status = examined.status
     if examined.silence:
         journal = "`systemctl status hedgerow`, `journalctl -u hedgerow`: its last line says why"

@@ -48,7 +48,7 @@ class GatewayEdge:
         return self.coap.counts()
 
     def query_counts(self) -> dict[str, int]:
-        """Requests to and from other gateways, by what became of them."""
+        """Return requests to and from other gateways, by what became of them."""
         return dict(self.queries())
 
     def as_json(self) -> dict[str, Any]:

@@ -22,7 +22,7 @@ class DrawnHierarchy:
     told: Mapping[str, Any]
 
     def as_text(self) -> str:
-        """The hierarchy from its root down, each child below its head."""
+        """Return the hierarchy from its root down, each child below its head."""
         gateways = {one["id"]: one for one in self.told["gateways"]}
         below: dict[str | None, list[str]] = {}
         for gateway_id, one in gateways.items():

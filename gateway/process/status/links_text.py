@@ -17,7 +17,8 @@ def ago(time_s: float) -> str:
 
 
 def without_links(status: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each neighbour that is dialled and has no link, and for each that was refused.
+    """Yield a line for each neighbour that is dialled and has no link, and for each that was
+    refused.
 
     Args:
         status: of a gateway, perhaps of an earlier version, which tells neither.

@@ -20,7 +20,7 @@ _COLUMNS = ("neighbour", "role", "forwards", "rtt ms", "heard s ago", "queued", 
 
 
 def as_text(status: Mapping[str, Any]) -> str:
-    """Lines for a terminal."""
+    """Return lines for a terminal."""
     if "boot_epoch" not in status:
         return summary_text(status)
     place = f"{status['domain'] or '-'}/{status['group'] or '-'}"
@@ -52,7 +52,7 @@ def as_text(status: Mapping[str, Any]) -> str:
 
 
 def summary_text(status: Mapping[str, Any]) -> str:
-    """A line for a terminal, of what a stranger is told."""
+    """Return a line for a terminal, of what a stranger is told."""
     return (
         f"{status.get('id')}: up {status.get('up_s')} s, hedgerow {status.get('version')}. "
         "It tells the rest on its own machine and to those with a key (coaps)."

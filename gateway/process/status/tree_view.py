@@ -41,7 +41,8 @@ class TreeView:
         }
 
     def as_text(self) -> str:
-        """The tree from its root down, what stands by, who did not answer, and what has no link."""
+        """Return the tree from its root down, what stands by, who did not answer, and what has no
+        link."""
         lines: list[str] = []
         for root in self._roots():
             lines += self._branch(root, "", "")
@@ -52,7 +53,7 @@ class TreeView:
         return "\n".join(lines)
 
     def _roots(self) -> list[str]:
-        """Those without a parent that answered: one if all is well."""
+        """Return those without a parent that answered: one if all is well."""
         return sorted(i for i, told in self.gateways.items() if told["parent"] not in self.gateways)
 
     def _branch(self, at: str, first: str, rest: str) -> Iterator[str]:
@@ -69,7 +70,7 @@ class TreeView:
             yield rest + ("└─ " if number == below else "├─ ") + line
 
     def _collectors(self, at: str) -> dict[str, str]:
-        """The lines of those below a gateway that are no members: they pass nothing on.
+        """Return the lines of those below a gateway that are no members: they pass nothing on.
 
         A gateway that has just come, and whose record has not, has a capability above 0.
         """

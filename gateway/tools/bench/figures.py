@@ -70,7 +70,7 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True)
-class Recommended:
+class RecommendedLoad:
     """The load that is recommended for the machine.
 
     Attributes:
@@ -83,13 +83,13 @@ class Recommended:
     clients: int
 
 
-def verdict(figures: Figures) -> Recommended:
+def verdict(figures: Figures) -> RecommendedLoad:
     """Return what a machine with these figures should be given."""
     messages = figures.messages_per_s * SHARE_OF_MOST
     if figures.puback.p99_ms > LATE_MS:
         messages = min(messages, STEADY_PER_S / 2)
     room = figures.available_bytes - figures.idle_bytes - SPARED_BYTES
-    return Recommended(_round(messages), min(_round(max(room, 0) / CLIENT_BYTES), CLIENTS_MAX))
+    return RecommendedLoad(_round(messages), min(_round(max(room, 0) / CLIENT_BYTES), CLIENTS_MAX))
 
 
 def _round(value: float) -> int:

@@ -153,7 +153,7 @@ def is_bad(document: Mapping[str, Any]) -> bool:
 
 
 def as_table(document: Mapping[str, Any], *, with_cleared: bool) -> str:
-    """Lines for a terminal: alerts, silences, and ways out in trouble."""
+    """Return lines for a terminal: alerts, silences, and ways out in trouble."""
     shown = [(one, _state(one)) for one in document["alerts"]]
     if with_cleared:
         shown += [(one, f"over at {_time(one['at_us'])}") for one in document["cleared"]]
@@ -171,7 +171,7 @@ def as_table(document: Mapping[str, Any], *, with_cleared: bool) -> str:
 
 
 def as_text(one: Mapping[str, Any]) -> str:
-    """Lines for a terminal about one alert."""
+    """Return lines for a terminal about one alert."""
     taken = one["taken_on"]
     by = "nobody" if taken is None else f"{taken['who']} at {_time(taken['at_us'])}"
     note = f": {taken['note']}" if taken is not None and taken["note"] else ""
@@ -191,7 +191,7 @@ def as_text(one: Mapping[str, Any]) -> str:
 
 
 def rules_table(document: Mapping[str, Any]) -> str:
-    """Lines for a terminal, one for each rule."""
+    """Return lines for a terminal, one for each rule."""
     rows = [
         (
             name,

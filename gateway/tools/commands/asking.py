@@ -149,7 +149,7 @@ def _remove_endpoint(options: argparse.Namespace, query: str) -> int:
 
 
 async def _links(options: argparse.Namespace, kind: str, query: str) -> list[WebLink]:
-    """All links of a look-up, page by page."""
+    """Return all links of a look-up, page by page."""
     from gateway.tools.commands.directory import PAGE_LINKS  # noqa: PLC0415
 
     uri, found = f"{gateway_uri(options)}/rd-lookup/{kind}", list[WebLink]()
@@ -283,7 +283,7 @@ async def ask_once(options: argparse.Namespace, method: str, uri: str, **more: A
 
 
 def client_for(options: argparse.Namespace, uri: str) -> CoapClient:
-    """A client with the key that the options name."""
+    """Return a client with the key that the options name."""
     if options.psk_file is None:
         if uri.startswith("coaps:"):
             raise WrongUseError(f"--psk-file: needed for {uri}")
@@ -300,7 +300,7 @@ def client_for(options: argparse.Namespace, uri: str) -> CoapClient:
 
 
 def good(answer: Response) -> bytes:
-    """The payload of an answer that is no error."""
+    """Return the payload of an answer that is no error."""
     if not answer.ok:
         why = printable(answer.payload.decode(errors="replace"))
         raise FailedError(f"{answer.code} {why}".rstrip() + NEEDS.get(answer.code, ""))
@@ -348,7 +348,7 @@ def find_way(options: argparse.Namespace) -> None:
 
 
 def gateway_uri(options: argparse.Namespace) -> str:
-    """The URI of the gateway that is meant; over DTLS where a key is given."""
+    """Return the URI of the gateway that is meant; over DTLS where a key is given."""
     return _asked_uri(options) + str(options.way)
 
 

@@ -42,7 +42,7 @@ def add(commands: Any, add_config: Callable[[argparse.ArgumentParser], None]) ->
         type=float,
         default=SECONDS,
         metavar="S",
-        help=f"for how long, {SECONDS_MIN:g} or more (default: {SECONDS:g})",
+        help=f"duration in seconds, {SECONDS_MIN:g} or more (default: {SECONDS:g})",
     )
     bench.add_argument(
         "--keep",

@@ -16,7 +16,7 @@ from gateway.process.configuration.config import ConfigError, GatewaySettings, l
 from gateway.process.fleet_status import rating
 from gateway.process.fleet_status.rating import Rating
 from gateway.tools.bench.errors import BenchError
-from gateway.tools.bench.figures import Recommended, as_document, as_text, verdict
+from gateway.tools.bench.figures import RecommendedLoad, as_document, as_text, verdict
 from gateway.tools.bench.measured_gateway import NICE
 from gateway.tools.bench.run import measured
 from gateway.tools.commands import output
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _keep(state_dir: Path, given: Recommended) -> None:
+def _keep(state_dir: Path, given: RecommendedLoad) -> None:
     try:
         rating.keep(state_dir, Rating(given.messages_per_s, given.clients))
     except OSError as error:

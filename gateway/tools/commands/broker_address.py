@@ -42,7 +42,7 @@ class BrokerAddress:
 
 
 def find(options: argparse.Namespace) -> BrokerAddress:
-    """The broker that the arguments mean.
+    """Return the broker that the arguments mean.
 
     Raises:
         WrongUseError: a file or an argument is wrong.

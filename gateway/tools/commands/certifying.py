@@ -82,7 +82,7 @@ def named_errors() -> Iterator[None]:
 
 
 def opened(options: argparse.Namespace) -> Authority:
-    """The authority that the arguments name.
+    """Return the authority that the arguments name.
 
     Raises:
         WrongUseError: it is not there.

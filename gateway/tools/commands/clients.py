@@ -67,13 +67,13 @@ def add_watch(command: argparse.ArgumentParser) -> None:
 
 
 def query(name: str, client_id: str) -> str:
-    """A client identifier as the query of a URI, in as many options as it needs."""
+    """Return a client identifier as the query of a URI, in as many options as it needs."""
     pieces = range(0, max(1, len(client_id)), _OPTION_CHARACTERS)
     return "&".join(f"{name}={quote(client_id[i : i + _OPTION_CHARACTERS], '')}" for i in pieces)
 
 
 def as_table(clients: Sequence[Mapping[str, Any]]) -> str:
-    """Lines for a terminal, one for each client."""
+    """Return lines for a terminal, one for each client."""
     rows = [_COLUMNS, *(_row(one) for one in clients)]
     lines = columns(rows)
     connected = sum(one["is_connected"] for one in clients)
@@ -81,7 +81,7 @@ def as_table(clients: Sequence[Mapping[str, Any]]) -> str:
 
 
 def as_text(one: Mapping[str, Any]) -> str:
-    """Lines for a terminal about one client."""
+    """Return lines for a terminal about one client."""
     when = _time(one["since_s"])
     proof = " (by certificate)" if one["by_certificate"] else ""
     expiry = "never" if one["expiry_s"] is None else f"{one['expiry_s']} s after it left"

@@ -80,7 +80,7 @@ def add(commands: Any, parser: argparse.ArgumentParser) -> None:
     )
     kinds = sorted(NAMES.values())
     completion.add_argument(
-        "shell", choices=[*sorted(_SHELLS), *kinds], help="which shell, or which names"
+        "shell", choices=[*sorted(_SHELLS), *kinds], help="the shell, or the kind of names"
     )
 
     def run(options: argparse.Namespace) -> int:
@@ -108,7 +108,7 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
 
 
 def forms(parser: argparse.ArgumentParser) -> dict[str, CommandForm]:
-    """The commands of a parser, by name."""
+    """Return the commands of a parser, by name."""
     found: dict[str, CommandForm] = {}
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -124,7 +124,7 @@ def forms(parser: argparse.ArgumentParser) -> dict[str, CommandForm]:
 
 
 def _options(command: argparse.ArgumentParser) -> Iterator[CompletedOption]:
-    """All of a command; where it has actions, their names and what any of them takes."""
+    """Yield all of a command; where it has actions, their names and what any of them takes."""
     seen: set[str] = set()
     for action in command._actions:
         if action.help == argparse.SUPPRESS and action.option_strings:  # for tests alone

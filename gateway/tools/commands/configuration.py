@@ -47,7 +47,7 @@ def add_trial(action: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=WITHIN_S,
         metavar="S",
-        help=f"in which it has to come up, in seconds (default: {WITHIN_S:g})",
+        help=f"time in which it has to come up, in seconds (default: {WITHIN_S:g})",
     )
     action.add_argument(
         "--if-unchanged",

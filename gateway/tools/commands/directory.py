@@ -76,13 +76,14 @@ def query(criteria: Sequence[str]) -> str:
 
 
 def as_json(link: WebLink) -> dict[str, Any]:
-    """A link for scripts: its target as ``href``, flags as true, lists as they are written."""
+    """Return a link for scripts: its target as ``href``, flags as true, lists as they are
+    written."""
     attributes = {name: True if value is None else value for name, value in link.attributes}
     return {"href": link.href, **attributes}
 
 
 def endpoints_table(links: Sequence[WebLink]) -> str:
-    """Lines for a terminal, one for each endpoint."""
+    """Return lines for a terminal, one for each endpoint."""
     return _table(
         _ENDPOINT_COLUMNS,
         [
@@ -98,7 +99,7 @@ def endpoints_table(links: Sequence[WebLink]) -> str:
 
 
 def resources_table(links: Sequence[WebLink]) -> str:
-    """Lines for a terminal, one for each resource."""
+    """Return lines for a terminal, one for each resource."""
     return _table(
         _RESOURCE_COLUMNS,
         [
@@ -129,7 +130,7 @@ def differences(
 
 
 def line(sign: str, link: WebLink) -> str:
-    """One line about an endpoint that came, changed or went."""
+    """Return a line about an endpoint that came, changed or went."""
     name = f"{_shown(link.get('ep'))}  {_shown(link.get('base'))}  {printable(link.href)}"
     return f"{sign} {name}  {_others(link, {'ep', 'base', 'rt'})}".rstrip()
 

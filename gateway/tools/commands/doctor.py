@@ -69,7 +69,7 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
     from gateway.base.lasting_clock import KernelClocks  # noqa: PLC0415
     from gateway.process.fleet_status.machine import processor_temperature_cel  # noqa: PLC0415
     from gateway.process.running import configuration_faults  # noqa: PLC0415
-    from gateway.process.status.doctor import Examined  # noqa: PLC0415
+    from gateway.process.status.doctor import DoctorObservations  # noqa: PLC0415
 
     try:
         faults = configuration_faults.faults_of(file.read_bytes(), file)
@@ -77,7 +77,7 @@ def _examined(options: argparse.Namespace, file: Path) -> Any:
         raise WrongUseError(f"{file}: {error.strerror}") from error
     options.config, options.gateway = file, None
     status, silence = _status(options)
-    return Examined(
+    return DoctorObservations(
         faults={fault.told(file): fault.remedy for fault in faults},
         silence="" if silence is None else str(silence),
         silence_remedy=remedies.remedy(silence) if remedies.is_denied(silence) else "",
@@ -152,7 +152,7 @@ def _free_bytes(file: Path) -> int | None:
 
 
 def _reboot_for() -> list[str] | None:
-    """The packages that want a reboot; None if none does."""
+    """Return the packages that want a reboot; None if none does."""
     if not REBOOT.exists():
         return None
     try:

@@ -28,7 +28,7 @@ from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.certificates.token_book import TokenBook, TokenError, TokenGrant
 from gateway.trust.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.trust.enrolment.desk import EnrolmentDesk
-from gateway.trust.enrolment.requests import TrustedNow
+from gateway.trust.enrolment.requests import EnrolmentAnswer
 from gateway.trust.enrolment.service import EnrolmentService
 from gateway.trust.enrolment.tokens import EnrolmentToken, fingerprint_of
 
@@ -78,7 +78,7 @@ def token(options: argparse.Namespace) -> int:
 
 
 def _welcomed(grant: TokenGrant, options: argparse.Namespace) -> TokenGrant:
-    """A grant with all that `hedgerow join` needs."""
+    """Return a grant with all that `hedgerow join` needs."""
     address = grant.addresses[0] if grant.addresses else ""
     try:
         welcome = welcome_of_member(options.fleet, grant.name)
@@ -144,7 +144,7 @@ def enrol(options: argparse.Namespace) -> int:
 
 
 def read_token(text: str, command: str) -> EnrolmentToken:
-    """The token that a command was given, or that stands on its standard input for ``-``.
+    """Return the token that a command was given, or that stands on its standard input for ``-``.
 
     Raises:
         WrongUseError: it is none.
@@ -156,7 +156,7 @@ def read_token(text: str, command: str) -> EnrolmentToken:
         raise WrongUseError(f"{command}: {error}") from error
 
 
-def enrolled(given: EnrolmentToken, key: PrivateKey, command: str) -> TrustedNow:
+def enrolled(given: EnrolmentToken, key: PrivateKey, command: str) -> EnrolmentAnswer:
     """Spend a token at its service.
 
     Raises:
@@ -170,7 +170,7 @@ def enrolled(given: EnrolmentToken, key: PrivateKey, command: str) -> TrustedNow
 
 
 def _key(folder: Path, kind: str) -> PrivateKey:
-    """The gateway's key, which stays here; that of an attempt whose answer was not heard."""
+    """Return the gateway's key, which stays here; that of an attempt whose answer was not heard."""
     file = folder / KEY
     if file.exists():
         return private_keys.load(file.read_bytes())[0]
@@ -179,7 +179,7 @@ def _key(folder: Path, kind: str) -> PrivateKey:
     return key
 
 
-def _write(folder: Path, found: TrustedNow) -> None:
+def _write(folder: Path, found: EnrolmentAnswer) -> None:
     # The certificate last: with it the gateway is enrolled.
     for name, text in (
         ("ca.pem", found.authorities),

@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.base.columns import columns
 from gateway.base.printable import printable
-from gateway.coap.fleet_directory.partial import Missing
+from gateway.coap.fleet_directory.partial import MissingGateways
 from gateway.tools.commands import asking, directory
 from gateway.tools.commands.errors import FailedError
 from gateway.tools.commands.output import print_json
@@ -31,15 +31,17 @@ def discover(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _found(options: argparse.Namespace) -> tuple[list[WebLink], Missing]:
-    found, missing = list[WebLink](), Missing()
+async def _found(options: argparse.Namespace) -> tuple[list[WebLink], MissingGateways]:
+    found, missing = list[WebLink](), MissingGateways()
     async for links, without in pages(options):
         found += links
         missing = missing.joined(without)
     return found, missing
 
 
-async def pages(options: argparse.Namespace) -> AsyncIterator[tuple[list[WebLink], Missing]]:
+async def pages(
+    options: argparse.Namespace,
+) -> AsyncIterator[tuple[list[WebLink], MissingGateways]]:
     """Find resources, and yield them as they come, with what is not known beside them.
 
     Args:
@@ -64,7 +66,7 @@ async def pages(options: argparse.Namespace) -> AsyncIterator[tuple[list[WebLink
                 links = parse(answer.payload)
             except LinkFormatError as error:
                 raise FailedError(f"{uri}: {error}") from error
-            missing = Missing.taken_out(RESOURCES, links)
+            missing = MissingGateways.taken_out(RESOURCES, links)
             is_last = len(links) < directory.PAGE_LINKS
             yield links, missing
             if is_last:
@@ -72,8 +74,8 @@ async def pages(options: argparse.Namespace) -> AsyncIterator[tuple[list[WebLink
             page += 1
 
 
-def found_table(links: Sequence[WebLink], missing: Missing) -> str:
-    """Lines for a terminal, one for each resource, and below them what is not known."""
+def found_table(links: Sequence[WebLink], missing: MissingGateways) -> str:
+    """Return lines for a terminal, one for each resource, and below them what is not known."""
     rows = [
         (
             printable(name_of(link.href, link.get("gw"))),
@@ -93,7 +95,7 @@ def found_table(links: Sequence[WebLink], missing: Missing) -> str:
     return "\n".join(lines)
 
 
-def found_document(links: Sequence[WebLink], missing: Missing) -> dict[str, Any]:
+def found_document(links: Sequence[WebLink], missing: MissingGateways) -> dict[str, Any]:
     """Return what was found, for scripts."""
     return {
         "resources": [

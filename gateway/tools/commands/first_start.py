@@ -29,7 +29,8 @@ def add(commands: Any) -> None:
         nargs="?",
         type=Path,
         metavar="FOLDER",
-        help="where to write the gateway (default: where every command looks for a configuration, "
+        help="folder to write the gateway to (default: where every command looks for a "
+        "configuration, "
         "/etc/hedgerow for root, else ~/.config/hedgerow)",
     )
     first.add_argument(
@@ -50,7 +51,7 @@ def add(commands: Any) -> None:
         "--page-port",
         type=port,
         metavar="N",
-        help="where the page listens (default: 9641, where the gateway's own does then)",
+        help="port of the page (default: 9641, where the gateway's own does then)",
     )
     first.add_argument(
         "--port",

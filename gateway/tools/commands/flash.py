@@ -32,7 +32,7 @@ def add(commands: Any) -> None:
 
 def _add_what(flash: argparse.ArgumentParser) -> None:
     flash.add_argument(
-        "devices", nargs="*", metavar="ID", help="which devices of the inventory (or --all)"
+        "devices", nargs="*", metavar="ID", help="devices of the inventory (or --all)"
     )
     flash.add_argument("--all", action="store_true", help="all of them, one card after the other")
     flash.add_argument(
@@ -77,7 +77,7 @@ def _add_how(flash: argparse.ArgumentParser) -> None:
         "--first-boot",
         choices=("auto", "cloud-init", "firstrun", "rpi-preseed"),
         default="auto",
-        help="how the first boot is told what to do; firstrun is for Raspberry Pi OS 12, "
+        help="mechanism that tells the first boot what to do; firstrun is for Raspberry Pi OS 12, "
         "rpi-preseed for images that have it (default: cloud-init where the image has it, else "
         "firstrun)",
     )
@@ -101,14 +101,15 @@ def _add_trust(flash: argparse.ArgumentParser) -> None:
     flash.add_argument(
         "--sha256",
         metavar="HEX",
-        help="what the image's file has to be (default: what FILE.sha256 beside it says, or else "
+        help="SHA-256 that the image's file has to have (default: what FILE.sha256 beside "
+        "it says, or else "
         "SHA256SUMS)",
     )
     flash.add_argument(
         "--keyring",
         type=Path,
         metavar="FILE",
-        help="whose signature beside the image has to be: FILE.sig or FILE.asc, or that of "
+        help="keyring for the signature beside the image: FILE.sig or FILE.asc, or that of "
         "SHA256SUMS (OpenPGP, by gpgv)",
     )
     flash.add_argument(

@@ -83,14 +83,14 @@ def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = ANS
         "configuration takes its coap.psk_file, if this user may read it)",
     )
     command.add_argument(
-        "--psk-identity", metavar="ID", help="which identity of the file (default: the first)"
+        "--psk-identity", metavar="ID", help="identity in the file (default: the first)"
     )
     command.add_argument(
         "--timeout",
         type=_seconds,
         default=timeout_s,
         metavar="S",
-        help=f"how long to wait, in seconds (default: {timeout_s:g})",
+        help=f"time to wait, in seconds (default: {timeout_s:g})",
     )
     command.add_argument("--json", action="store_true", help="for scripts")
 

@@ -33,7 +33,7 @@ def add(commands: Any, command: Callable[[argparse.Namespace], int]) -> None:
         nargs="?",
         type=Path,
         metavar="FOLDER",
-        help="where to write; stands before --fleet (default: where every command looks for a "
+        help="folder to write to; stands before --fleet (default: where every command looks for a "
         f"configuration, /etc/hedgerow for root, else ~/.config/hedgerow; of a fleet "
         f"{FLEET_FOLDER})",
     )
@@ -41,19 +41,20 @@ def add(commands: Any, command: Callable[[argparse.Namespace], int]) -> None:
     init.add_argument(
         "--place",
         metavar="DOMAIN[/GROUP]",
-        help="where in the hierarchy; of a fleet all gateways' (default: its top)",
+        help="place in the hierarchy; of a fleet all gateways' (default: its top)",
     )
     init.add_argument(
         "--address",
         metavar="ADDRESS",
-        help="where it listens and others reach it: any but this machine's own over TLS alone "
+        help="address at which it listens and others reach it: any but this machine's own "
+        "over TLS alone "
         f"(default: {LOOPBACK})",
     )
     init.add_argument(
         "--user",
         default="operator",
         metavar="USER",
-        help="who may write, over MQTT and over CoAP (default: operator)",
+        help="user who may write, over MQTT and over CoAP (default: operator)",
     )
     init.add_argument(
         "--port",

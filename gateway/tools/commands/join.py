@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
         nargs="?",
         type=Path,
         metavar="FOLDER",
-        help="where to write (default: where every command looks for a configuration, "
+        help="folder to write to (default: where every command looks for a configuration, "
         "/etc/hedgerow for root, else ~/.config/hedgerow)",
     )
     join.add_argument("--no-start", action="store_true", help="write only, and say how to start it")

@@ -24,7 +24,7 @@ from gateway.tools.provisioning.welcome import Welcome
 from gateway.trust.certificates import private_keys
 from gateway.trust.certificates.authority_folder import SECRET
 from gateway.trust.certificates.signature_keys import PrivateKey
-from gateway.trust.enrolment.requests import TrustedNow
+from gateway.trust.enrolment.requests import EnrolmentAnswer
 from gateway.trust.enrolment.tokens import EnrolmentToken
 
 SYSTEMD = Path("/run/systemd/system")
@@ -87,7 +87,7 @@ def _kept_key(folder: Path) -> Path:
 
 
 def _unit_before(given: EnrolmentToken, folder: Path, kept: Path) -> Path | None:
-    """The unit of this gateway, if an attempt has written all and was not heard of again."""
+    """Return the unit of this gateway, if an attempt has written all and was not heard of again."""
     own = folder / "tls" / "gateway.key.pem"
     file = folder / files.CONFIGURATION
     if not os.path.lexists(kept):
@@ -137,7 +137,8 @@ def _written(given: EnrolmentToken, folder: Path, kept: Path) -> Path:
 
 
 def _key(kept: Path) -> PrivateKey:
-    """The gateway's key; that of an attempt whose answer was not heard, or that was not written.
+    """Return the gateway's key; that of an attempt whose answer was not heard, or that was not
+    written.
 
     Where others may write beside the folder, one may have put a key there, which he has too.
     """
@@ -155,7 +156,7 @@ def _refuse_others(kept: Path) -> None:
         raise FailedError(f"join: {kept}: no file of this user's: remove it, and repeat this")
 
 
-def _asked(given: EnrolmentToken, key: PrivateKey) -> tuple[Welcome, TrustedNow]:
+def _asked(given: EnrolmentToken, key: PrivateKey) -> tuple[Welcome, EnrolmentAnswer]:
     trusted = enrolling.enrolled(given, key, "join")
     if trusted.welcome is None:
         raise FailedError(

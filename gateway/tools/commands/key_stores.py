@@ -118,7 +118,7 @@ def _written(
 
 
 def _waiting(folder: Path) -> Iterator[PrivateKey]:
-    """Keys of a folder; what is another one's or under a password is left out."""
+    """Yield keys of a folder; what is another one's or under a password is left out."""
     for path in sorted(folder.glob("*.key.pem")):
         with contextlib.suppress(PrivateKeyError):
             yield from private_keys.load(path.read_bytes())

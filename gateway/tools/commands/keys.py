@@ -48,7 +48,7 @@ def add(commands: Any) -> None:
 
 
 def named(text: str) -> tuple[str, list[str]]:
-    """A name, and where it is reached."""
+    """Return a name, and where it is reached."""
     name, _, addresses = text.partition("=")
     return name, [address for address in addresses.split(",") if address]
 
@@ -133,7 +133,11 @@ def _revoke(actions: Any) -> None:
     )
     _authority(revoke)
     _days(revoke, "the list is", "DAYS")
-    revoke.add_argument("--psk", metavar="IDENTITY", help="whose pre-shared key, in place of these")
+    revoke.add_argument(
+        "--psk",
+        metavar="IDENTITY",
+        help="identity of a pre-shared key to revoke, in place of these",
+    )
     _psk_file(revoke)
     revoke.set_defaults(command=_runs("revoke"))
 
@@ -160,8 +164,12 @@ def _request(actions: Any) -> None:
         description="Make NAME.key.pem, which stays here, and NAME.csr.pem, which another "
         "authority signs (PKCS#10). `keys import` takes what it answers.",
     )
-    request.add_argument("name", type=named, metavar=NAMED, help="whose, and where it is reached")
-    request.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="which is there")
+    request.add_argument(
+        "name", type=named, metavar=NAMED, help="name of the gateway, and where it is reached"
+    )
+    request.add_argument(
+        "--to", type=Path, required=True, metavar="FOLDER", help="a folder that is there"
+    )
     request.add_argument("--role", action="append", metavar="ROLE", help="default: gateway")
     _kind(request)
     request.set_defaults(command=_runs("request", "key_stores"))
@@ -193,7 +201,9 @@ def _import(actions: Any) -> None:
         "is slow to try, or that is large, is refused.",
     )
     imported.add_argument("file", type=Path, metavar="FILE", help="in PKCS#12, or PEM")
-    imported.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="which is there")
+    imported.add_argument(
+        "--to", type=Path, required=True, metavar="FOLDER", help="a folder that is there"
+    )
     _store_password(imported)
     imported.set_defaults(command=_runs("import_store", "key_stores"))
 
@@ -222,10 +232,12 @@ def _token(actions: Any) -> None:
         description="Make a token with which one gateway gets its certificate, once, and print it, "
         "this once. It says where the enrolment service is, and which authority vouches for it.",
     )
-    token.add_argument("name", type=named, metavar=NAMED, help="whose certificate it is good for")
+    token.add_argument(
+        "name", type=named, metavar=NAMED, help="gateway for whose certificate it is good"
+    )
     _authority(token)
     token.add_argument(
-        "--service", metavar="HOST:PORT", help="where `hedgerow keys serve` is reached"
+        "--service", metavar="HOST:PORT", help="address at which `hedgerow keys serve` is reached"
     )
     token.add_argument("--role", action="append", metavar="ROLE", help="default: gateway")
     token.add_argument(
@@ -282,7 +294,11 @@ def _enrol(actions: Any) -> None:
         "token", metavar="TOKEN", help='or "-": from standard input, unseen by other users'
     )
     enrol.add_argument(
-        "--to", type=Path, required=True, metavar="FOLDER", help="where to; made if it is missing"
+        "--to",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="folder for the files; made if it is missing",
     )
     _kind(enrol)
     enrol.set_defaults(command=_runs("enrol", "enrolling"), goes_on="asking for a certificate")
@@ -358,14 +374,14 @@ def _days(action: argparse.ArgumentParser, what: str, default: str) -> None:
 
 
 def days(text: str) -> int:
-    """A number of days, from an argument."""
+    """Return a number of days, from an argument."""
     if not text.isdecimal() or not 0 < int(text) <= DAYS_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 to {DAYS_MAX} days")
     return int(text)
 
 
 def hours(text: str) -> int:
-    """A number of hours, from an argument."""
+    """Return a number of hours, from an argument."""
     if not text.isdecimal() or not 0 < int(text) <= HOURS_MAX:
         raise argparse.ArgumentTypeError(f"{text!r} is not 1 to {HOURS_MAX} hours")
     return int(text)

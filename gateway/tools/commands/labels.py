@@ -40,7 +40,7 @@ class CardLabel:
 
 
 def page(labels: Iterable[CardLabel]) -> str:
-    """The page, in HTML without anything from elsewhere."""
+    """Return the page, in HTML without anything from elsewhere."""
     return _HEAD + "".join(map(_label, labels))
 
 

@@ -183,7 +183,8 @@ def _state_dir(config: Path) -> Path:
 
 
 def _unit_of(state_dir: Path) -> str:
-    """The unit that a running gateway belongs to; that of an installed one if it does not run.
+    """Return the unit that a running gateway belongs to; that of an installed one if it does not
+    run.
 
     Raises:
         FailedError: it runs, and is no unit.
@@ -217,7 +218,7 @@ def unit_in(groups: str) -> str | None:
 
 
 def _whole(file: BinaryIO) -> Iterator[str]:
-    """The lines that are whole; what is behind the last is read again later."""
+    """Yield the lines that are whole; what is behind the last is read again later."""
     while line := file.readline(LINE_BYTES_MAX):
         if not line.endswith(b"\n") and len(line) < LINE_BYTES_MAX:
             file.seek(-len(line), os.SEEK_CUR)

@@ -121,7 +121,7 @@ def _interval_s(options: argparse.Namespace) -> float:
 
 @contextlib.asynccontextmanager
 async def _log_of(options: argparse.Namespace) -> AsyncIterator[LogEnd | None]:
-    """The end of the log of a gateway of this machine."""
+    """Yield the end of the log of a gateway of this machine."""
     if options.fleet or options.gateway is not None or options.way:
         yield None
         return

@@ -19,7 +19,8 @@ _PLACE_PARTS = 3
 
 
 def pattern_of(target: str) -> str | None:
-    """The path of many gateways' resources that a name or a path stands for; None if it does not.
+    """Return the path of many gateways' resources that a name or a path stands for; None if it does
+    not.
 
     Args:
         target: ``*/SENSOR`` for all gateways', ``DOMAIN/GROUP/GATEWAY/SENSOR`` with ``*`` or ``+``
@@ -38,7 +39,7 @@ def pattern_of(target: str) -> str | None:
 
 
 def targets(path: str, places: Mapping[str, str]) -> dict[str, str]:
-    """The path of each gateway's resource, by its id, for a path of many.
+    """Return the path of each gateway's resource, by its id, for a path of many.
 
     Args:
         path: as `pattern_of` gives it.

@@ -62,7 +62,7 @@ def read(told: object) -> Iterator[ListedMember]:
 
 
 def as_table(members: Iterable[ListedMember]) -> str:
-    """Lines for a terminal, one for each gateway."""
+    """Return lines for a terminal, one for each gateway."""
     rows = [_COLUMNS, *map(_row, members)]
     return "\n".join(columns(rows))
 

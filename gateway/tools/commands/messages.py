@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
         description="Publish a message, or each line of standard input, and wait until the "
         "gateway has it. A refused message is an error.",
     )
-    pub.add_argument("-t", "--topic", required=True, metavar="TOPIC", help="where to publish")
+    pub.add_argument("-t", "--topic", required=True, metavar="TOPIC", help="topic to publish to")
     what = pub.add_mutually_exclusive_group(required=True)
     what.add_argument("-m", "--message", metavar="TEXT", help="the payload")
     what.add_argument("-f", "--file", type=Path, metavar="FILE", help="a file that is the payload")
@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
         action="append",
         required=True,
         metavar="FILTER",
-        help="what to subscribe to; may be given again",
+        help="topic filter to subscribe to; may be given again",
     )
     sub.add_argument("-C", "--count", type=_positive, metavar="N", help="end after N messages")
     sub.add_argument("-R", "--no-retained", action="store_true", help="leave out what is retained")

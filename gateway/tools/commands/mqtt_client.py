@@ -203,7 +203,8 @@ class MqttClient:
             raise MqttClientError(f"{topic!r}: {reason_text(answer.reason)}")
 
     async def _next(self) -> Packet:
-        """The next packet, acknowledged where that is due; a PUBLISH that came before is left out.
+        """Return the next packet, acknowledged where that is due; a PUBLISH that came before is
+        left out.
 
         Raises:
             MqttClientError: the connection ended.

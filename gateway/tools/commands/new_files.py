@@ -51,14 +51,14 @@ def service(unit: Path) -> str:
 
 
 def own_folder() -> Path:
-    """The folder of the gateway of this user, or of the machine's for root."""
+    """Return the folder of the gateway of this user, or of the machine's for root."""
     if os.geteuid() == 0:
         return config_place.SYSTEM.parent
     return config_place.own().parent
 
 
 def absolute(folder: Path) -> Path:
-    """A folder without what depends on where the command was typed.
+    """Return a folder without what depends on where the command was typed.
 
     Raises:
         WrongUseError: there can be none.

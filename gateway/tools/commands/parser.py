@@ -90,7 +90,7 @@ class Parser(argparse.ArgumentParser):
         return argparse.HelpFormatter(self.prog, width=_columns() - 2)
 
     def error(self, message: str) -> NoReturn:
-        """One line, where argparse would print its usage as well."""
+        """Print one line, where argparse would print its usage as well."""
         self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
@@ -147,7 +147,7 @@ def _columns() -> int:
 
 
 def _parser_of(parser: argparse.ArgumentParser, given: Sequence[str]) -> argparse.ArgumentParser:
-    """The parser of the command that words name, as far as they name one."""
+    """Return the parser of the command that words name, as far as they name one."""
     for word in given:
         parser = subcommands(parser).get(word, parser)
     return parser

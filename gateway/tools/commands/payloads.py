@@ -21,7 +21,7 @@ _TOPIC_WIDTH_MAX = 60
 
 
 def as_json(topic: str, payload: bytes, qos: int, *, retain: bool, received_s: float) -> str:
-    """One line of JSON."""
+    """Return one line of JSON."""
     said = _said(topic, payload)
     told: dict[str, Any] = {"topic": topic, "qos": qos, "retain": retain, "received_s": received_s}
     if isinstance(said, Record):
@@ -44,7 +44,7 @@ class Table:
         self._width = 0
 
     def line(self, topic: str, payload: bytes, *, received_s: float) -> str:
-        """A message: when it came or was measured, its topic, and what it says."""
+        """Return a message: when it came or was measured, its topic, and what it says."""
         said = _said(topic, payload)
         time_s = said.time_s if isinstance(said, Record) else received_s
         shown = printable(topic)

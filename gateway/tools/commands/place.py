@@ -24,7 +24,9 @@ def add(commands: Any, add_config: Callable[[argparse.ArgumentParser], None], co
         "record, topics, links and rules follow, and no client is disconnected.",
     )
     place.add_argument(
-        "place", metavar="DOMAIN[/GROUP]", help="where it is to stand; / for the root level"
+        "place",
+        metavar="DOMAIN[/GROUP]",
+        help="place at which it is to stand; / for the root level",
     )
     add_config(place)
     place.set_defaults(command=command)

@@ -59,7 +59,7 @@ def parsed(text: str) -> Place:
 
 
 def rewritten(text: str, place: Place) -> str:
-    """A configuration with another place; all else stays as it is written.
+    """Return a configuration with another place; all else stays as it is written.
 
     Args:
         text: a TOML document.

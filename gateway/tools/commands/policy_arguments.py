@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.tools.commands.parser import word_or_file
-from gateway.trust.policy.action import ActionError, Where
+from gateway.trust.policy.action import ActionError, ActionPlace
 
 _ACTIONS = ("check", "explain")
 
@@ -38,7 +38,7 @@ def add(commands: Any, add_config: Callable[[argparse._ActionsContainer], None])
         nargs="*",
         type=word_or_file,
         metavar="FILE | PRINCIPAL ACTION",
-        help="what is checked or explained",
+        help="files to check, or a principal and an action to explain",
     )
     which = policy.add_mutually_exclusive_group()
     which.add_argument("--file", type=Path, metavar="FILE", help="with explain: the policy")
@@ -76,8 +76,8 @@ def _run(options: argparse.Namespace) -> int:
     return policy.run(options)
 
 
-def _where(text: str) -> Where:
+def _where(text: str) -> ActionPlace:
     try:
-        return Where.parse(text)
+        return ActionPlace.parse(text)
     except ActionError as error:
         raise argparse.ArgumentTypeError(str(error)) from error

@@ -26,7 +26,7 @@ _CLEAR: Final = "\r\x1b[K"
 
 
 def text(what: str, done_bytes: int, all_bytes: int, elapsed_s: float) -> str:
-    """The line.
+    """Return the line.
 
     Args:
         what: goes on.
@@ -66,7 +66,7 @@ def show(what: str) -> Callable[[int, int], None]:
 
 
 def step_text(what: str, elapsed_s: float, all_s: float | None, cells: int) -> str:
-    """The line of a step.
+    """Return the line of a step.
 
     Args:
         what: goes on.

@@ -8,14 +8,14 @@ import segno
 
 
 def code(text: str) -> str:
-    """The lines of a code, two of its rows in each line of the terminal."""
+    """Return the lines of a code, two of its rows in each line of the terminal."""
     lines = io.StringIO()
     segno.make(text, error="m", micro=False).terminal(lines, compact=True)
     return lines.getvalue()
 
 
 def picture(text: str) -> bytes:
-    """The code as a file of SVG, black on white whatever stands behind it."""
+    """Return the code as a file of SVG, black on white whatever stands behind it."""
     file = io.BytesIO()
     segno.make(text, error="m", micro=False).save(
         file, kind="svg", scale=4, border=4, light="white"
@@ -24,5 +24,5 @@ def picture(text: str) -> bytes:
 
 
 def drawing(text: str) -> str:
-    """The code as SVG, to stand in a page."""
+    """Return the code as SVG, to stand in a page."""
     return segno.make(text, error="m", micro=False).svg_inline(scale=4, border=2)

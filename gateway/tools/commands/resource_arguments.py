@@ -104,7 +104,7 @@ def _add_observe(commands: Any, add_host: AddOptions, command: Callable[[str], A
         type=watch_seconds,
         default=2.0,
         metavar="S",
-        help="how often to read what can't be observed, in seconds (default: 2)",
+        help="seconds between readings of what can't be observed (default: 2)",
     )
     add_host(observe)
     observe.set_defaults(command=command("observe"))
@@ -129,7 +129,7 @@ def _add_discover(commands: Any, add_host: AddOptions, command: Callable[[str], 
         "--scope",
         choices=["own", "group", "domain", "all"],
         default="all",
-        help="of which gateways, as the one that is asked sees them (default: all)",
+        help="gateways to ask, as the one that is asked sees them (default: all)",
     )
     add_host(discover)
     discover.set_defaults(command=command("discover"), goes_on=WAITING)

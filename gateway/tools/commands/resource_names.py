@@ -22,7 +22,7 @@ def needs_fleet(target: str) -> bool:
 
 
 def path_of(target: str, places: Mapping[str, str], own_id: str) -> str:
-    """The path of a resource at the gateway that is asked.
+    """Return the path of a resource at the gateway that is asked.
 
     Args:
         target: a path or a name.

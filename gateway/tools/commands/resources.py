@@ -274,7 +274,7 @@ def _client(options: argparse.Namespace) -> CoapClient:
 
 
 async def _uri(asker: CoapClient, options: argparse.Namespace) -> str:
-    """The URI of what is meant."""
+    """Return the URI of what is meant."""
     target: str = options.target
     if is_uri(target):
         return target
@@ -340,7 +340,8 @@ def _lines(answer: Response, options: argparse.Namespace, *, live: bool = False)
 
 
 def readings(payload: bytes) -> list[str]:
-    """A SenML pack (RFC 8428, section 4) as lines: name, value, unit, time, and what is amiss.
+    """Return a SenML pack (RFC 8428, section 4) as lines: name, value, unit, time, and what is
+    amiss.
 
     Raises:
         ValueError, TypeError, KeyError, AttributeError: it is none that is known here.

@@ -80,7 +80,7 @@ def check_options(options: argparse.Namespace) -> None:
 
 
 def named(words: Sequence[str], action: str) -> tuple[str, Sequence[str]]:
-    """The first of an action's words, and the others.
+    """Return the first of an action's words, and the others.
 
     Raises:
         WrongUseError: there is none, or it is KEY=VALUE.
@@ -102,7 +102,7 @@ def changes(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def table(pairs: Sequence[str]) -> dict[str, Any]:
-    """A sensor's table from ``KEY=VALUE``; a value that is none of TOML is a text.
+    """Return a sensor's table from ``KEY=VALUE``; a value that is none of TOML is a text.
 
     Raises:
         WrongUseError: one is not of this form.
@@ -126,7 +126,7 @@ def table(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def path(names: Sequence[str]) -> str:
-    """The path of the one sensor that is to be removed.
+    """Return the path of the one sensor that is to be removed.
 
     Raises:
         WrongUseError: it is not one.
@@ -138,7 +138,7 @@ def path(names: Sequence[str]) -> str:
 
 
 def as_table(sensors: Sequence[Mapping[str, Any]]) -> str:
-    """Lines for a terminal, one for each sensor."""
+    """Return lines for a terminal, one for each sensor."""
     rows = [_COLUMNS, *(_row(one) for one in sensors)]
     return "\n".join(columns(rows))
 

@@ -44,7 +44,7 @@ def add(commands: Any) -> None:
         "words",
         nargs="*",
         metavar="COMMAND",
-        help="what to run there, behind -- (default: a login shell)",
+        help="command to run there, behind -- (default: a login shell)",
     )
     shell.set_defaults(command=_run)
 
@@ -63,7 +63,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _folder(given: Path | None) -> Path:
-    """The folder of public keys, which has what ssh needs.
+    """Return the folder of public keys, which has what ssh needs.
 
     Raises:
         WrongUseError: none is named, or it is none.

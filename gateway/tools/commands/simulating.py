@@ -24,7 +24,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         "violated invariant is printed with the command that replays it, and exits with 1.",
     )
     simulate.add_argument(
-        "--runs", type=_at_least(1), default=100, metavar="N", help="how many networks"
+        "--runs", type=_at_least(1), default=100, metavar="N", help="number of networks"
     )
     simulate.add_argument(
         "--gateways", type=_at_least(2), default=8, metavar="N", help="in each network: 2 or more"
@@ -42,7 +42,7 @@ def add_to(commands: argparse._SubParsersAction[Any]) -> None:
         type=_at_least(1),
         default=1,
         metavar="N",
-        help="how long each run of --subject years lasts (default 1)",
+        help="years that each run of --subject years lasts (default 1)",
     )
     _add_instead(simulate)
     simulate.add_argument(
@@ -97,7 +97,9 @@ def _add_instead(simulate: argparse.ArgumentParser) -> None:
         help="a table of networks of 10 to N gateways instead (default 1000)",
     )
     instead.add_argument(
-        "--timing", action="store_true", help="how fast five in full mesh mend themselves instead"
+        "--timing",
+        action="store_true",
+        help="measure how fast five in full mesh mend themselves instead",
     )
 
 

@@ -26,7 +26,9 @@ def add(commands: Any) -> None:
         "docs/system-image.md tells it all.",
     )
     verbs = system.add_subparsers(metavar="VERB", required=True)
-    status = _verb(verbs, "status", "what runs, what is on trial, how the last trial ended")
+    status = _verb(
+        verbs, "status", "show what runs, what is on trial, and how the last trial ended"
+    )
     status.add_argument("--json", action="store_true", help="for scripts")
     install = _verb(verbs, "install", "write an image to the slot that does not run, and try it")
     install.add_argument("image", type=Path, metavar="IMAGE", help=".img, .img.xz or .img.gz")
@@ -34,7 +36,7 @@ def add(commands: Any) -> None:
         "--keyring",
         type=Path,
         metavar="FILE",
-        help="whose signature IMAGE.sig has to be (default: the keyring of the system that runs)",
+        help="keyring for the signature IMAGE.sig (default: the keyring of the system that runs)",
     )
     install.add_argument(
         "--no-restart", action="store_true", help="do not try it now: `hedgerow system try` does"
@@ -45,8 +47,8 @@ def add(commands: Any) -> None:
         _add_trial(one)
     _verb(verbs, "confirm", "have the system on trial stay, healthy or not")
     back = _verb(verbs, "back", "end the trial: the system before is started again")
-    back.add_argument("--why", default="it was sent back", help="what is noted of it")
-    _verb(verbs, "watch", "what the unit of this name does at each start")
+    back.add_argument("--why", default="it was sent back", help="note on it")
+    _verb(verbs, "watch", "do what the unit of this name does at each start")
 
 
 def _verb(verbs: Any, name: str, about: str) -> argparse.ArgumentParser:
@@ -64,14 +66,14 @@ def _add_trial(verb: argparse.ArgumentParser) -> None:
         type=float,
         default=WITHIN_S,
         metavar="S",
-        help=f"in which its gateway has to be healthy, in seconds (default: {WITHIN_S:g})",
+        help=f"time in which its gateway has to be healthy, in seconds (default: {WITHIN_S:g})",
     )
     verb.add_argument(
         "--attempts",
         type=int,
         default=ATTEMPTS,
         metavar="N",
-        help=f"how often it is started before it is given up (default: {ATTEMPTS})",
+        help=f"starts before it is given up (default: {ATTEMPTS})",
     )
 
 

@@ -41,6 +41,6 @@ def add(commands: Any, add_gateway: Callable[..., None], command: Any) -> None:
         "--interval",
         type=watch_seconds,
         metavar="S",
-        help="how often to ask, in seconds (default: 2; with --fleet 5, with --once 1)",
+        help="seconds between questions (default: 2; with --fleet 5, with --once 1)",
     )
     top.set_defaults(command=command)

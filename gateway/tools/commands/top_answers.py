@@ -63,7 +63,7 @@ class TopAsker:
         self._seldom_at_s: float | None = None
 
     async def __aenter__(self) -> Self:
-        """Nothing is asked yet."""
+        """Return itself; nothing is asked yet."""
         return self
 
     async def __aexit__(

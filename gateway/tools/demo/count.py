@@ -18,7 +18,7 @@ TABLES = "tables"
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class IngestCounts:
     """The results of the Spark job, of its account and of its excerpt."""
 
     account: dict[str, Any]
@@ -49,7 +49,7 @@ async def settle(fleet: Fleet) -> None:
     await fleet.stop_collector()
 
 
-async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str]) -> Counted:
+async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str]) -> IngestCounts:
     """Run the Spark job over a settled fleet's spool and settle the account.
 
     Args:
@@ -94,7 +94,9 @@ async def count(fleet: Fleet, notes: Mapping[str, Notes], killed: Iterable[str])
             *(f"--readings={topic}" for topic in sorted(topics)),
         ),
     )
-    return Counted(json.loads(account), json.loads(rows.read_text()), json.loads(excerpt), printed)
+    return IngestCounts(
+        json.loads(account), json.loads(rows.read_text()), json.loads(excerpt), printed
+    )
 
 
 async def draw(fleet: Fleet, folder: Path) -> None:

@@ -29,7 +29,7 @@ _NO_RECONNECT = -2
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentMessage:
     """One message of a device; times are seconds of the monotonic clock."""
 
     topic: str
@@ -41,11 +41,11 @@ class Sent:
 class Notes:
     """A record of the messages that a device has sent, and of their acknowledgements, by number."""
 
-    sent: list[Sent] = field(default_factory=list)
-    acknowledged: list[Sent] = field(default_factory=list)
+    sent: list[SentMessage] = field(default_factory=list)
+    acknowledged: list[SentMessage] = field(default_factory=list)
     acknowledged_s: dict[int, float] = field(default_factory=dict)
 
-    def acknowledge(self, sent: Sent) -> None:
+    def acknowledge(self, sent: SentMessage) -> None:
         """Note that the acknowledgement of a message has just come."""
         self.acknowledged.append(sent)
         self.acknowledged_s[sent.number] = time.monotonic()
@@ -54,11 +54,11 @@ class Notes:
 class _InFlight(PersistentStorage):  # type: ignore[misc]  # gmqtt is untyped
     """gmqtt's store of unacknowledged packets, which tells when one is acknowledged."""
 
-    def __init__(self, acknowledged: Callable[[Sent], None]) -> None:
+    def __init__(self, acknowledged: Callable[[SentMessage], None]) -> None:
         super().__init__()
-        self.next: Sent | None = None
+        self.next: SentMessage | None = None
         self._acknowledged = acknowledged
-        self._sent: dict[int, Sent] = {}
+        self._sent: dict[int, SentMessage] = {}
 
     def push_message(self, mid: int, raw_package: bytes) -> None:
         super().push_message(mid, raw_package)
@@ -135,7 +135,7 @@ class Device:
                 number = len(self.notes.sent) + 1
                 value = self._series.at((number - 1) * self._recorded_interval_s)
                 record = Record(self.name, self._series.unit, value, time.time(), number)
-                sent = Sent(self.topic, number, time.monotonic())
+                sent = SentMessage(self.topic, number, time.monotonic())
                 self.notes.sent.append(sent)
                 in_flight.next = sent
                 client.publish(self.topic, record.encode(), qos=1)

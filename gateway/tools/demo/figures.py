@@ -26,7 +26,7 @@ _LINKS = (("link carries", "carries messages"), ("link reserve", "stands by"))
 
 
 def trees(result: Mapping[str, Any]) -> str:
-    """The tree before, during and after, each with its lines of text."""
+    """Return the tree before, during and after, each with its lines of text."""
     return "".join(
         _tree(result, name, title.format_map(result), text.format_map(result))
         for name, title, text in _MOMENTS
@@ -63,7 +63,7 @@ def charts(result: Mapping[str, Any]) -> str:
     return "".join(
         (
             _chart(
-                "Whom each gateway called the root",
+                "The gateway that each one called the root",
                 "Each was asked five times a second.",
                 lambda name, width: lanes.draw(name, told, classes, scene, width),
                 "roots",
@@ -156,7 +156,7 @@ def _caption(title: str, text: str) -> str:
 
 
 def _scene(result: Mapping[str, Any]) -> Scene | None:
-    """The time to show; None where the run did not get so far."""
+    """Return the time to show; None where the run did not get so far."""
     moments = result["timeline"].get("moments", {})
     if "killed_s" not in moments or "until_s" not in moments:
         return None
@@ -164,7 +164,7 @@ def _scene(result: Mapping[str, Any]) -> Scene | None:
 
 
 def _classes(result: Mapping[str, Any]) -> dict[str, str]:
-    """A style for each gateway, by its id."""
+    """Return a style for each gateway, by its id."""
     nodes = result["networks"].get("before", {"nodes": ()})["nodes"]
     gateways = [node["id"] for node in nodes if node["kind"] != COLLECTOR]
     return {gateway: _STYLES[at % len(_STYLES)] for at, gateway in enumerate(gateways)}

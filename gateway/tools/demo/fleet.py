@@ -151,11 +151,11 @@ class Fleet:
         return self.folder / "spool"
 
     def config(self, name: str) -> Path:
-        """The configuration file of a gateway or the collector."""
+        """Return the configuration file of a gateway or the collector."""
         return self.folder / f"{name}.toml"
 
     def state_dir(self, gateway_id: str) -> Path:
-        """A gateway's state folder."""
+        """Return a gateway's state folder."""
         return self.folder / gateway_id
 
     # -- processes -------------------------------------------------------------------------------
@@ -243,13 +243,13 @@ class Fleet:
         return QuietClock(lambda: processor_delay_s([os.getpid(), *self._running()]))
 
     def _running(self) -> Iterator[int]:
-        """The processes that run now, by their numbers."""
+        """Yield the processes that run now, by their numbers."""
         for process in (*(member.process for member in self.members.values()), self._collector):
             if process is not None and process.returncode is None:
                 yield process.pid
 
     def tail(self, name: str) -> str:
-        """The last lines that a process logged, or that it logged nothing."""
+        """Return the last lines that a process logged, or that it logged nothing."""
         lines = (self.folder / f"{name}.log").read_text(errors="replace").splitlines()
         return "\n".join(lines[-5:]) or "it has logged nothing"
 
@@ -265,7 +265,7 @@ class Fleet:
         return None
 
     async def statuses(self) -> dict[str, dict[str, Any]]:
-        """The status of every gateway that runs."""
+        """Return the status of every gateway that runs."""
         running = [name for name, member in self.members.items() if member.process is not None]
         answers = await asyncio.gather(*(self.status(name) for name in running))
         return {name: answer for name, answer in zip(running, answers, strict=True) if answer}
@@ -329,7 +329,7 @@ class Fleet:
 
 
 def _toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
-    """Tables of plain values; JSON's notation of those is TOML's too."""
+    """Return tables of plain values; JSON's notation of those is TOML's too."""
     return "".join(
         f"[{name}]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in table.items())
         for name, table in tables.items()
@@ -337,8 +337,9 @@ def _toml(tables: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that neither TCP nor UDP has, below those that a system gives out by itself: until
-    they are opened, no outgoing connection takes one, and another process begins elsewhere."""
+    """Return ports that neither TCP nor UDP has, below those that a system gives out by itself:
+    until they are opened, no outgoing connection takes one, and another process begins
+    elsewhere."""
     found: list[int] = []
     port = _PORTS[os.getpid() * _PORTS_APART % len(_PORTS)]
     while len(found) < count:

@@ -46,7 +46,7 @@ class DemoNetwork:
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> DemoNetwork:
-        """From what `dataclasses.asdict` made of one."""
+        """Read what `dataclasses.asdict` made of one."""
         return cls(
             tuple(DemoNode(**node) for node in told["nodes"]),
             tuple(DemoLink(**link) for link in told["links"]),
@@ -54,7 +54,7 @@ class DemoNetwork:
 
 
 def network(statuses: Statuses, fleet: Iterable[str]) -> DemoNetwork:
-    """From what each gateway says of itself.
+    """Build the network from what each gateway says of itself.
 
     Args:
         statuses: the status of each gateway that answered, by its id.

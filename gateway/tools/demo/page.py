@@ -14,7 +14,7 @@ _PLAIN = ("killed", "lost", "doubled", "heal_s", "rejoin_s", "remote_read_ms", "
 
 
 def render(result: Mapping[str, Any]) -> str:
-    """The page's HTML; every value is escaped.
+    """Return the page's HTML; every value is escaped.
 
     Args:
         result: as `gateway.tools.demo.result.Result.as_json` gives it.

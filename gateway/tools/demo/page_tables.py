@@ -66,7 +66,7 @@ def control(result: Mapping[str, Any]) -> str:
 
 
 def latency(result: Mapping[str, Any]) -> str:
-    """Percentiles before the kill, while the gateway was away, and after."""
+    """Return percentiles before the kill, while the gateway was away, and after."""
     body = [
         [what, when, f"{len(took):,}", *_percentiles(took)]
         for what, when, took in _latencies(result)
@@ -76,7 +76,7 @@ def latency(result: Mapping[str, Any]) -> str:
 
 
 def fleet(result: Mapping[str, Any]) -> str:
-    """The fleet table."""
+    """Return the fleet table."""
     rows = [
         gateway | {"last_seen": str(gateway.get("last_seen"))[:19].replace("T", " ")}
         for gateway in result["fleet"].get("gateways", ())

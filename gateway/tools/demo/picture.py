@@ -8,7 +8,7 @@ from gateway.tools.demo.network import Statuses
 
 
 def draw(statuses: Statuses) -> list[str]:
-    """The tree from its root down, then the links that are blocked."""
+    """Return the tree from its root down, then the links that are blocked."""
     children: dict[str, list[str]] = {}
     for name, status in statuses.items():
         if status["parent"] is not None:
@@ -24,7 +24,7 @@ def draw(statuses: Statuses) -> list[str]:
 
 
 def blocked(statuses: Statuses) -> list[tuple[str, str]]:
-    """The pairs of gateways whose link the tree keeps in reserve."""
+    """Return the pairs of gateways whose link the tree keeps in reserve."""
     return sorted(
         (name, neighbour["id"])
         for name, status in statuses.items()

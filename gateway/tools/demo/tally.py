@@ -73,7 +73,7 @@ class Tally:
         }
 
     def as_text(self) -> list[str]:
-        """Lines for a terminal."""
+        """Return lines for a terminal."""
         control = (
             "messages between gateways (who belongs to the fleet, and where): not in the table"
         )

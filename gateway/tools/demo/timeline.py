@@ -16,7 +16,7 @@ ASK_EVERY_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedMessage:
     """One message of a device. Times are seconds since the devices began; None: never.
 
     Attributes:
@@ -69,8 +69,8 @@ class Timeline:
             told.append((self._since(asked_s), None if status is None else str(status["root"])))
             await asyncio.sleep(ASK_EVERY_S)
 
-    def deliveries(self, notes: Mapping[str, Notes], watcher: Watcher) -> list[Published]:
-        """All messages of the devices, in the order in which they were published.
+    def deliveries(self, notes: Mapping[str, Notes], watcher: Watcher) -> list[PublishedMessage]:
+        """Return all messages of the devices, in the order in which they were published.
 
         Args:
             notes: what the device at each gateway noted, by gateway.
@@ -78,7 +78,7 @@ class Timeline:
 
         """
         made = [
-            Published(
+            PublishedMessage(
                 gateway,
                 self._since(sent.sent_s),
                 self._or_none(one.acknowledged_s.get(sent.number)),
@@ -90,15 +90,15 @@ class Timeline:
         return sorted(made, key=lambda delivery: delivery.sent_s)
 
     def readings(self, found: Iterable[list[Any]]) -> list[tuple[float, float]]:
-        """Seconds and value of each reading that an excerpt of the telemetry table has."""
+        """Return seconds and value of each reading that an excerpt of the telemetry table has."""
         return [
             (round(time_s - self.began_time_s, 3), value)
             for _, _, value, _, time_s in found
             if time_s is not None and value is not None
         ]
 
-    def as_json(self, deliveries: Iterable[Published]) -> dict[str, Any]:
-        """All of it, with the deliveries, ready for JSON."""
+    def as_json(self, deliveries: Iterable[PublishedMessage]) -> dict[str, Any]:
+        """Return all of it, with the deliveries, ready for JSON."""
         return {
             "moments": self.moments,
             "told": self.told,

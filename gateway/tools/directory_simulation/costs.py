@@ -76,7 +76,8 @@ def measure(gateways: int, seed: int = 1) -> Iterator[Cost]:
 
 
 def a_leaf(world: DirectoryWorld) -> DirectoryNode:
-    """A gateway of a group that heads nothing and has one link that forwards, if there is one."""
+    """Return a gateway of a group that heads nothing and has one link that forwards, if there is
+    one."""
     heads = world.fleet.heads()
     nodes = [world.nodes[name] for name in able(world)]
     found = [node for node in nodes if node.record.id not in heads and node.record.group] or nodes
@@ -84,7 +85,7 @@ def a_leaf(world: DirectoryWorld) -> DirectoryNode:
 
 
 def able(world: DirectoryWorld) -> list[str]:
-    """The gateways whose directories are asked."""
+    """Return the gateways whose directories are asked."""
     return sorted(name for name, node in world.nodes.items() if node.record.capability > 0)
 
 
@@ -147,7 +148,7 @@ def _many(world: DirectoryWorld, node: DirectoryNode) -> Cost:
 
 
 def distances(world: DirectoryWorld, start: str) -> dict[str, int]:
-    """Links from a gateway to each other one, over the tree."""
+    """Return links from a gateway to each other one, over the tree."""
     found, front = {start: 0}, [start]
     for at in front:
         gateway = world.nodes[at].gateway
@@ -160,7 +161,8 @@ def distances(world: DirectoryWorld, start: str) -> dict[str, int]:
 
 
 def _instead(world: DirectoryWorld, asker: DirectoryNode, changed: str) -> Iterator[Cost]:
-    """A look-up of all through heads; a change and a look-up with digests at group heads alone."""
+    """Yield a look-up of all through heads; a change and a look-up with digests at group heads
+    alone."""
     question, answer, empty = _sizes(world, asker)
     hierarchy = asker.members.hierarchy()
     able = {one.id: one for one in asker.members if one.capability > 0}
@@ -202,7 +204,8 @@ def _instead(world: DirectoryWorld, asker: DirectoryNode, changed: str) -> Itera
 
 
 def _sizes(world: DirectoryWorld, asker: DirectoryNode) -> tuple[int, int, int]:
-    """Bytes of a question, of an answer with links, and of an answer with none, on one link."""
+    """Return bytes of a question, of an answer with links, and of an answer with none, on one
+    link."""
     neighbour = asker.gateway.ends[asker.gateway.forwarding[0]].peer.host.gateway_id
     sizes = []
     for query in ((), ("rt=no-such-kind",)):

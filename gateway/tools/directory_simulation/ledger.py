@@ -38,7 +38,8 @@ class RegistrationLedger:
             spans[-1][1] = min(now, spans[-1][1])
 
     def at(self, gateways: Iterable[str], now: float, for_s: float = 0.0) -> set[str]:
-        """All that is registered at some gateways now, and for so long if it is not removed."""
+        """Return all that is registered at some gateways now, and for so long if it is not
+        removed."""
         wanted = set(gateways)
         return {
             endpoint
@@ -79,5 +80,5 @@ def endpoint_of(link: WebLink) -> str:
 
 
 def owner_of(endpoint: str) -> str:
-    """The gateway at which an endpoint of this name registers."""
+    """Return the gateway at which an endpoint of this name registers."""
     return endpoint.partition(".")[0]

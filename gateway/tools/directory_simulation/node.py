@@ -36,16 +36,16 @@ from tree_handler.members.place import Place
 from tree_handler.remote.gather import AnswerGathering
 from tree_handler.remote.limits import DEFAULT_LIMITS
 from tree_handler.remote.query import (
-    Answered,
     Execute,
     Publication,
+    QueryAnswer,
     RemoteQueries,
     TimedOut,
     TooManyError,
 )
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.remote.seals import RemoteSeals
-from tree_handler.routing.direct import Direct, Passed
+from tree_handler.routing.direct import Direct, DirectMessage
 from tree_handler.simulation.heads import HeadedGateway
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
@@ -210,7 +210,7 @@ class DirectoryNode:
                     self._pass_on(message, link)
             case _Direct(kind, data):
                 came = self.direct.receive(link, data)
-                if isinstance(came, Passed):
+                if isinstance(came, DirectMessage):
                     self._receive(came.topic, came.payload)
                 elif came is not None:
                     self._say(came[0], kind, _Direct(kind, came[1]), len(came[1]))
@@ -252,7 +252,7 @@ class DirectoryNode:
                         self._send(answer)
                 case Publication():
                     self._send(action)
-                case Answered(correlation, response):
+                case QueryAnswer(correlation, response):
                     self._tell(correlation, response)
         self._set_timer()
 

@@ -60,7 +60,7 @@ _STEPS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DirectoryOptions:
-    """A run; see `tree_handler.simulation.report.Described`.
+    """A run; see `tree_handler.simulation.report.ReportedOptions`.
 
     Attributes:
         seed: all chance follows from it.
@@ -73,7 +73,7 @@ class DirectoryOptions:
 
     @classmethod
     def drawn(cls, seed: int, gateways: int) -> Self:
-        """The options of a seed."""
+        """Return the options of a seed."""
         return cls(seed, gateways)
 
     @property
@@ -170,7 +170,7 @@ class DirectoryWorld:
     # -- what clients and devices do -------------------------------------------------------------
 
     def register(self, node: DirectoryNode, lifetime_s: int) -> str:
-        """A new device registers; returns its endpoint."""
+        """Register a new device; return its endpoint."""
         self._count += 1
         own = node.record.id
         endpoint = f"{own}.{self._count}"
@@ -397,7 +397,7 @@ class _Expected:
 
 
 def kind_of(endpoint: str) -> int:
-    """The number of an endpoint's kind."""
+    """Return the number of an endpoint's kind."""
     return int(endpoint.rpartition(".")[2]) % KINDS
 
 

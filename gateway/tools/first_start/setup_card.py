@@ -82,7 +82,7 @@ class SetupCard:
         return card
 
     def as_text(self) -> str:
-        """The file."""
+        """Return the file."""
         pem = "".join(
             f'{name} = """\n{value}"""\n'
             for name, value in (("certificate", self.certificate), ("key", self.key))

@@ -80,7 +80,7 @@ def check(image: Path, sha256: str | None, keyring: Path | None) -> Authenticity
 
 
 def parse_checksums(text: str, name: str, *, takes_unnamed: bool) -> str:
-    """The checksum of a file in what `sha256sum` wrote; empty if it is not in it.
+    """Return the checksum of a file in what `sha256sum` wrote; empty if it is not in it.
 
     Args:
         text: its lines, each ``DIGITS  NAME``, or the digits alone.

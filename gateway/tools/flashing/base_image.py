@@ -57,7 +57,7 @@ class BaseImage:
             raise RefusalError(f"{name}: {error}") from error
 
     def read(self, size: int) -> bytes:
-        """The next bytes, as many as are asked for unless it ends before.
+        """Return the next bytes, as many as are asked for unless it ends before.
 
         Raises:
             CardWriteError: the file is damaged, or can't be read.
@@ -102,7 +102,7 @@ def opened(path: Path) -> Iterator[BaseImage]:
 
 @contextmanager
 def unpacked(name: str, file: BinaryIO) -> Iterator[BaseImage]:
-    """The image in an open file.
+    """Yield the image in an open file.
 
     Args:
         name: of the file, for messages.

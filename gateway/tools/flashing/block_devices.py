@@ -52,7 +52,7 @@ class DiskFacts:
 
 
 def refusals(disk: DiskFacts, needed_bytes: int, *, takes_fixed: bool) -> Iterator[str]:
-    """All that speaks against writing over a disk.
+    """Yield all that speaks against writing over a disk.
 
     Args:
         disk: what is known of it.

@@ -34,7 +34,7 @@ def check_programs() -> None:
 
 
 def autoboot_partition(text: str) -> int | None:
-    """The partition that ``autoboot.txt`` has started, when it is not a try; None if none.
+    """Return the partition that ``autoboot.txt`` has started, when it is not a try; None if none.
 
     Raspberry Pi documentation, autoboot.txt: sections are [all], [none] and [tryboot].
     """
@@ -61,7 +61,7 @@ class BootPartition:
         self._drive = ("-i", f"{card}@@{start_bytes}")
 
     def names(self) -> set[str]:
-        """The names in its first folder, in lower case.
+        """Return the names in its first folder, in lower case.
 
         Raises:
             CardWriteError: it can't be read.
@@ -85,7 +85,7 @@ class BootPartition:
         return int(found[1].replace(" ", ""))
 
     def read_text(self, name: str) -> str:
-        """A small file of text.
+        """Return a small file of text.
 
         Raises:
             CardWriteError: it can't be read.

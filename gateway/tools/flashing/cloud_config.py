@@ -23,7 +23,7 @@ MODEM_METRIC = 700
 
 
 def user_data(device: CardDevice) -> str:
-    """The device, but for its network and its secrets."""
+    """Return the device, but for its network and its secrets."""
     config: dict[str, Any] = {
         "hostname": device.host,
         "fqdn": device.host,
@@ -54,7 +54,7 @@ def meta_data(device: CardDevice, instance: str) -> str:
 
 
 def network_config(device: CardDevice) -> str:
-    """The device's network; it has the keys of the Wi-Fi."""
+    """Return the device's network; it has the keys of the Wi-Fi."""
     ethernet = {"eth0": {**_addresses(device, "eth0"), "optional": True}}
     config: dict[str, Any] = {"version": 2, "ethernets": ethernet}
     wired = device.wired_interface
@@ -84,7 +84,8 @@ def network_config(device: CardDevice) -> str:
 
 
 def command_line(text: str, device: CardDevice, more: str) -> str:
-    """The kernel's command line (``cmdline.txt``) for a device; its own earlier words are replaced.
+    """Return the kernel's command line (``cmdline.txt``) for a device; its own earlier words are
+    replaced.
 
     Args:
         text: what the image has; its first line is all that the firmware reads.

@@ -196,7 +196,7 @@ FirstBoot = Literal["auto", "cloud-init", "firstrun", "rpi-preseed"]
 
 
 def faults(device: CardDevice) -> Iterator[Fault]:
-    """All that is wrong with a device; files that it names have been read into it before."""
+    """Yield all that is wrong with a device; files that it names have been read into it before."""
     yield from config_checks.name("id", device.id)
     if not _HOST.fullmatch(device.host):
         yield Fault(

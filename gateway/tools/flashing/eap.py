@@ -67,7 +67,7 @@ def place(network: str, name: str) -> str:
 
 
 def faults(eap: Eap, where: str) -> Iterator[Fault]:
-    """All that is wrong with what is said of a network, but for its files.
+    """Yield all that is wrong with what is said of a network, but for its files.
 
     Args:
         eap: with its password filled in.
@@ -109,7 +109,7 @@ def faults(eap: Eap, where: str) -> Iterator[Fault]:
 def file_faults(
     eap: Eap, where: str, contents: Mapping[str, bytes], now: datetime.datetime
 ) -> Iterator[Fault]:
-    """All that is wrong with the files of a network.
+    """Yield all that is wrong with the files of a network.
 
     Args:
         eap: what names them.

@@ -21,7 +21,7 @@ _CONNECTIONS = "/etc/NetworkManager/system-connections"
 
 
 def script(device: CardDevice) -> str:
-    """The script: each of its steps may be done again, since power may be lost in each."""
+    """Return the script: each of its steps may be done again, since power may be lost in each."""
     return "".join(f"{line}\n" for line in _lines(device))
 
 

@@ -55,7 +55,7 @@ def read(path: Path) -> list[CardDevice]:
 
 
 def _completed(one: CardDevice, folder: Path) -> CardDevice:
-    """A device with what its files hold; its paths start at a folder.
+    """Return a device with what its files hold; its paths start at a folder.
 
     Raises:
         RefusalError: a file can't be read, or something of it is wrong.

@@ -69,7 +69,7 @@ class CardKit:
     made_s: int
 
     def first_boot(self, mechanism: str) -> dict[str, bytes]:
-        """The files of a mechanism.
+        """Return the files of a mechanism.
 
         Args:
             mechanism: ``cloud-init``, ``firstrun`` or ``rpi-preseed``.
@@ -87,7 +87,7 @@ class CardKit:
         }
 
     def command_line(self, mechanism: str, text: str) -> str:
-        """The kernel's command line for a mechanism; see `cloud_config.command_line`."""
+        """Return the kernel's command line for a mechanism; see `cloud_config.command_line`."""
         more = ""
         if mechanism == "firstrun":
             more = first_run.COMMAND_LINE
@@ -227,7 +227,7 @@ def _unit(device: CardDevice) -> bytes:
 
 
 def _release(device: CardDevice, wheels: Path) -> tuple[str, str]:
-    """The release that an archive holds, and for which Python and processor."""
+    """Return the release that an archive holds, and for which Python and processor."""
     found = _RELEASE.fullmatch(wheels.name.removesuffix(".tar"))
     if found is None or wheels.suffix != ".tar":
         raise RefusalError(

@@ -101,7 +101,8 @@ def flash(
 
 
 def _boot_partition(target: Path, image: BaseImage) -> BootPartition:
-    """The one that a Pi starts from: the first, or the one that its ``autoboot.txt`` names."""
+    """Return the one that a Pi starts from: the first, or the one that its ``autoboot.txt``
+    names."""
     first = BootPartition(target, image.table.boot.start_bytes)
     if AUTOBOOT not in first.names():
         return first

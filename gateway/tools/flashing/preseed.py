@@ -30,7 +30,8 @@ late_require_time_sync = false
 
 
 def script(device: CardDevice) -> str:
-    """The script: it may be run any number of times, and what it starts goes on by itself."""
+    """Return the script: it may be run any number of times, and what it starts goes on by
+    itself."""
     return "".join(f"{line}\n" for line in _lines(device))
 
 

@@ -18,7 +18,7 @@ from gateway.tools.handbook import reference
 _FILES = (
     (place.SYSTEM, "The configuration of this machine's gateway."),
     ("~/.config/hedgerow/hedgerow.toml", "A user's own, where there is none of the machine's."),
-    ("/var/lib/hedgerow", "What the machine's gateway keeps."),
+    ("/var/lib/hedgerow", "The state of the machine's gateway."),
 )
 
 
@@ -86,7 +86,7 @@ def _arguments(command: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _below(parser: argparse.ArgumentParser) -> Iterator[tuple[argparse.ArgumentParser, str]]:
-    """The commands of a parser, each with its line in the list."""
+    """Yield the commands of a parser, each with its line in the list."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             texts = {one.dest: one.help or "" for one in action._choices_actions}

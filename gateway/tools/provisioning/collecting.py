@@ -135,7 +135,7 @@ class NewCollector:
 
 
 def unit_name(command: str) -> str:
-    """The name of the unit that runs one of `commands`."""
+    """Return the name of the unit that runs one of `commands`."""
     return f"hedgerow-{command}.service"
 
 

@@ -21,7 +21,7 @@ AUTHORITY = "authority"
 CONFIGURATION = "hedgerow.toml"
 OPEN_MODE = 0o644
 SYSTEM_USER = "hedgerow"
-"""Whom a gateway of the system runs as; deploy/ansible's name for it."""
+"""The user that a gateway of the system runs as; deploy/ansible's name for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +185,13 @@ def _write_own(
 
 
 def unit_name(plan: GatewayPlan) -> str:
-    """The name of a gateway's unit; several on one machine have several."""
+    """Return the name of a gateway's unit; several on one machine have several."""
     alone, beside_others = unit_names(plan.id)
     return beside_others if plan.has_neighbours_here else alone
 
 
 def unit_names(name: str) -> tuple[str, str]:
-    """The names that a gateway's unit may have: alone on its machine, and beside others."""
+    """Return the names that a gateway's unit may have: alone on its machine, and beside others."""
     return "hedgerow.service", f"hedgerow-{name}.service"
 
 

@@ -152,7 +152,7 @@ def _user(gateway: Path) -> str:
 
 
 def authority_of(folder: Path) -> Path:
-    """The folder of a fleet's authority.
+    """Return the folder of a fleet's authority.
 
     Raises:
         PlanError: there is none.
@@ -203,7 +203,7 @@ def issued(
 
 
 def gateways_of(folder: Path) -> list[GatewayPlan]:
-    """The gateways of a fleet, by their configurations.
+    """Return the gateways of a fleet, by their configurations.
 
     Raises:
         PlanError: there is none, or one is changed beyond what init writes.
@@ -216,7 +216,7 @@ def gateways_of(folder: Path) -> list[GatewayPlan]:
 
 
 def _read(file: Path) -> GatewayPlan:
-    """The plan of a gateway by its configuration, as far as others need it.
+    """Return the plan of a gateway by its configuration, as far as others need it.
 
     Raises:
         PlanError: it is none that init writes, or has been changed beyond that.
@@ -238,7 +238,7 @@ def _read(file: Path) -> GatewayPlan:
 
 
 def _next(taken: Sequence[Ports]) -> Ports:
-    """The ports that follow on one machine: in a row, or the usual ones."""
+    """Return the ports that follow on one machine: in a row, or the usual ones."""
     last = max(taken, key=lambda one: one.mqtt)
     if last.mqtts == last.mqtt + 1:
         return plan.ports(1, last.mqtt)

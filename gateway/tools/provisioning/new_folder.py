@@ -190,7 +190,8 @@ def _note_beside(folder: Path) -> Path:
 
 
 def _read_note(note: Path) -> tuple[str, list[tuple[str, int]]] | None:
-    """The folder that files moved from, and the name and number of each; None without a note.
+    """Return the folder that files moved from, and the name and number of each; None without a
+    note.
 
     Where others may write beside the folder, one may have put a note there: it is left alone.
     """
@@ -204,7 +205,8 @@ def _read_note(note: Path) -> tuple[str, list[tuple[str, int]]] | None:
 
 
 def _number(path: Path) -> int | None:
-    """The file's number on its disk, which stays under another name; None if there is no file."""
+    """Return the file's number on its disk, which stays under another name; None if there is no
+    file."""
     try:
         return path.lstat().st_ino
     except FileNotFoundError:

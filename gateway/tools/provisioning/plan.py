@@ -166,7 +166,7 @@ def _linked(plan: GatewayPlan, everyone: Sequence[GatewayPlan]) -> GatewayPlan:
 
 
 def ports(number: int, first: int | None) -> Ports:
-    """The ports of one gateway of several on a machine.
+    """Return the ports of one gateway of several on a machine.
 
     Args:
         number: how many come before it.

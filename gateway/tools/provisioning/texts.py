@@ -12,7 +12,7 @@ SYSTEM_STATE_DIR = Path("/var/lib/hedgerow")
 
 
 def configuration(plan: GatewayPlan, user: str, *, is_systems: bool) -> str:
-    """The configuration; paths in it start at its folder.
+    """Return the configuration; paths in it start at its folder.
 
     Args:
         plan: whose.
@@ -59,7 +59,7 @@ retain = true                # a new subscriber gets the last reading at once
 
 
 def policy(user: str, *, has_page: bool = False) -> str:
-    """The policy: one user may write, and who else gives proof may read.
+    """Return the policy: one user may write, and who else gives proof may read.
 
     Args:
         user: the one.

@@ -90,7 +90,7 @@ RuntimeDirectoryPreserve=yes
 
 
 def unit(service: ServicePlan) -> str:
-    """The unit's text."""
+    """Return the unit's text."""
     arguments = ("run", "--config", str(service.folder / "hedgerow.toml"))
     confinement = resources.files(__package__).joinpath("confinement.service").read_text()
     return f"""\
@@ -128,7 +128,7 @@ FIRST_START_UNIT = "hedgerow-first-start.service"
 
 
 def first_start_unit(service: ServicePlan) -> str:
-    """The text of the unit that has a browser set up a gateway without an owner.
+    """Return the text of the unit that has a browser set up a gateway without an owner.
 
     Args:
         service: of the gateway that there will be.
@@ -200,7 +200,7 @@ class CloudService:
 
 
 def cloud_unit(service: CloudService) -> str:
-    """The text of the unit of a collector, of the job, or of the dashboard."""
+    """Return the text of the unit of a collector, of the job, or of the dashboard."""
     confinement = resources.files(__package__).joinpath("confinement.service").read_text()
     return f"""\
 [Unit]
@@ -225,7 +225,7 @@ WantedBy=multi-user.target
 
 
 def _start(service: ServicePlan | CloudService, arguments: tuple[str, ...]) -> str:
-    """The lines that start the program."""
+    """Return the lines that start the program."""
     environment = service.environment
     if environment is None:
         return f"ExecStart={_line((*service.command, *arguments))}\n"

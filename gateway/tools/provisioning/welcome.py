@@ -41,7 +41,7 @@ class Welcome:
     shared: Mapping[str, str] = field(repr=False)
 
     def as_json(self) -> dict[str, Any]:
-        """The object that a service keeps and hands on."""
+        """Return the object that a service keeps and hands on."""
         ports = self.plan.ports
         return {
             "name": self.plan.id,

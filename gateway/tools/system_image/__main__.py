@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="LINE",
         help="instead of the base's archives: 'URL {suite} COMPONENT...'; may be repeated",
     )
-    parser.add_argument("--keyring", type=Path, help="whose archives are trusted")
+    parser.add_argument("--keyring", type=Path, help="keyring of the archives that are trusted")
     parser.add_argument("--packages", default=PACKAGES, help="instead of the usual ones")
     parser.add_argument("--more-packages", default="", help="beside them")
     parser.add_argument("--no-kernel", action="store_true", help="no kernel and no firmware")

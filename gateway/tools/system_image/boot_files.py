@@ -12,7 +12,7 @@ _KERNEL_LINES = "kernel=vmlinuz\ninitramfs initrd.img followkernel\n"
 
 
 def gathered(root: Path, texts: Path, *, has_kernel: bool) -> Mapping[str, bytes]:
-    """All files by their paths.
+    """Return all files by their paths.
 
     Args:
         root: of the system.

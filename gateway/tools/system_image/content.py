@@ -109,7 +109,7 @@ def tree_digest(root: Path, boot: Mapping[str, bytes]) -> str:
 
 
 def sorted_tree(root: Path) -> Iterator[Path]:
-    """All that is below a folder, links not followed, in the order of names."""
+    """Yield all that is below a folder, links not followed, in the order of names."""
     for folder, names, files in os.walk(root):
         names.sort()
         for name in sorted([*names, *files]):

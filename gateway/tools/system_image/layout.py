@@ -88,11 +88,11 @@ class ImageNames:
         return self._derived("disk")[:4].hex()
 
     def uuid(self, name: str) -> str:
-        """Of a file system, or the seed of its hashes."""
+        """Return the UUID of a file system, or of the seed of its hashes."""
         return str(uuid.UUID(bytes=self._derived(name)[:16], version=5))
 
     def volume_id(self, name: str) -> str:
-        """Of a FAT file system: 8 hexadecimal digits."""
+        """Return the id of a FAT file system: 8 hexadecimal digits."""
         return self._derived(name)[:4].hex()
 
     def _derived(self, name: str) -> bytes:

@@ -70,7 +70,7 @@ _FREE_TEXT = {
 
 
 def debian(copyright_text: str) -> tuple[str, frozenset[str]]:
-    """The licence of a package by its copyright file.
+    """Return the licence of a package by its copyright file.
 
     Args:
         copyright_text: as `/usr/share/doc/PACKAGE/copyright` has it.
@@ -96,7 +96,8 @@ def debian(copyright_text: str) -> tuple[str, frozenset[str]]:
 
 
 def python(metadata: Mapping[str, list[str]]) -> str:
-    """The licence of a Python package by its METADATA; `NO_ASSERTION` where that does not say.
+    """Return the licence of a Python package by its METADATA; `NO_ASSERTION` where that does not
+    say.
 
     Args:
         metadata: values by the fields' names in lower case.
@@ -116,12 +117,12 @@ def python(metadata: Mapping[str, list[str]]) -> str:
 
 
 def reference(name: str) -> str:
-    """The LicenseRef of a licence without an SPDX identifier (SPDX 2.3, section 10.1)."""
+    """Return the LicenseRef of a licence without an SPDX identifier (SPDX 2.3, section 10.1)."""
     return f"LicenseRef-Debian-{re.sub(r'[^A-Za-z0-9.-]+', '-', name).strip('-') or 'unnamed'}"
 
 
 def _expression(synopsis: str) -> tuple[str, set[str]]:
-    """One synopsis: "A or B", "A and B", "A or B, and C" (section 7.2 of the copyright format)."""
+    """Read a synopsis: "A or B", "A and B", "A or B, and C" (copyright format, section 7.2)."""
     unknown: set[str] = set()
     parts = []
     for part in re.split(r",\s*and\s+|\s+and\s+", synopsis, flags=re.IGNORECASE):

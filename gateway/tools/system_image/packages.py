@@ -50,7 +50,7 @@ class BilledPackage:
 
 
 def debian(root: Path) -> list[BilledPackage]:
-    """The installed packages, by name.
+    """Return the installed packages, by name.
 
     Raises:
         ImageBuildError: dpkg's status can't be read.
@@ -69,7 +69,7 @@ def debian(root: Path) -> list[BilledPackage]:
 
 
 def stanzas(text: str) -> Iterator[dict[str, str]]:
-    """The paragraphs of a control file, their fields in lower case (deb822(5))."""
+    """Yield the paragraphs of a control file, their fields in lower case (deb822(5))."""
     for paragraph in text.split("\n\n"):
         fields: dict[str, str] = {}
         for line in paragraph.splitlines():
@@ -81,7 +81,7 @@ def stanzas(text: str) -> Iterator[dict[str, str]]:
 
 
 def wheels(archive: Path) -> list[BilledPackage]:
-    """The wheels of an archive, by name.
+    """Return the wheels of an archive, by name.
 
     Args:
         archive: a tar with wheels, as the role gateway makes it.

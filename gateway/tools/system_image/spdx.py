@@ -38,7 +38,7 @@ class BilledImage:
 
 
 def document(image: BilledImage, packages: Iterable[BilledPackage]) -> dict[str, Any]:
-    """The document.
+    """Return the document.
 
     Args:
         image: what of.

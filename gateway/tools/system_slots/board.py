@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gateway.tools.system_slots import fat_file, slots
 from gateway.tools.system_slots.slots import Slot, SystemSlotError
-from gateway.tools.system_slots.trial import Running
+from gateway.tools.system_slots.trial import StartedSlots
 
 FIRMWARE = Path("/proc/device-tree/chosen/bootloader")
 """The firmware's word on the start (Raspberry Pi documentation, "Device trees")."""
@@ -34,7 +34,7 @@ class Board:
         self._firmware = firmware
         self._partitions = partitions
 
-    def running(self) -> Running:
+    def running(self) -> StartedSlots:
         """Return what was started, and what is started by default.
 
         Raises:
@@ -50,7 +50,7 @@ class Board:
                 f"{path}: {why}: no firmware that has started one of two systems"
             ) from error
         running = Slot.booted_from(partition)
-        return Running(running, self._default(running))
+        return StartedSlots(running, self._default(running))
 
     def make_default(self, slot: Slot) -> None:
         """Have a slot started from now on: one write within one sector.
@@ -83,7 +83,7 @@ class Board:
             raise SystemSlotError(f"{' '.join(command)}: {told}") from error
 
     def partition(self, number: int, running: Slot) -> Path:
-        """A partition of the card, as a file.
+        """Return a partition of the card, as a file.
 
         Args:
             number: which.

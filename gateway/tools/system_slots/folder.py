@@ -63,7 +63,7 @@ class SystemFolder:
             os.close(descriptor)
 
     def trial(self) -> SystemTrial | None:
-        """The trial that is open.
+        """Return the trial that is open.
 
         Raises:
             SystemSlotError: its file is damaged; it names the file.
@@ -107,7 +107,7 @@ class SystemFolder:
         return self._read(LAST) or None
 
     def version_in(self, slot: Slot) -> str | None:
-        """The version that is whole in a slot; None where none is known to be."""
+        """Return the version that is whole in a slot; None where none is known to be."""
         version = self._read(SLOTS).get(slot.value)
         return version if isinstance(version, str) else None
 

@@ -16,7 +16,7 @@ from gateway.tools.system_slots.trial import (
     KeepTrial,
     MakeDefault,
     RestartPi,
-    Running,
+    StartedSlots,
     SystemTrial,
     TrialStep,
 )
@@ -31,7 +31,7 @@ WITHIN_S = 600.0
 class StartedBoard(Protocol):
     """A board, as the guard uses it: `Board`."""
 
-    def running(self) -> Running:
+    def running(self) -> StartedSlots:
         """Return what was started, and what is started by default."""
 
     def make_default(self, slot: Slot) -> None:
@@ -184,7 +184,7 @@ class SystemGuard:
             "last": self._folder.last(),
         }
 
-    def _try(self, running: Running, version: str, within_s: float, attempts: int) -> None:
+    def _try(self, running: StartedSlots, version: str, within_s: float, attempts: int) -> None:
         has_gateway = self._gateway.has_gateway()
         self._folder.note_status(self._gateway.status() if has_gateway else {})
         trial = SystemTrial(running.slot.other, version, attempts, within_s, has_gateway)

@@ -33,7 +33,7 @@ class DigestedFile(io.RawIOBase):
         self._digest = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         data = self._file.read(size)
         self._digest.update(data)
         return data
@@ -46,7 +46,7 @@ class DigestedFile(io.RawIOBase):
         return self._file.seek(0)
 
     def sha256(self) -> str:
-        """Of all of it, what has not been read yet included."""
+        """Return the digest of all of it, what has not been read yet included."""
         while self.read(PIECE_BYTES):
             pass
         return self._digest.hexdigest()
@@ -90,11 +90,11 @@ class ImageParts:
         self._extended: Partition = by_number[EXTENDED_PARTITION]
 
     def boot(self) -> ImageStretch:
-        """The boot partition of slot A."""
+        """Return the boot partition of slot A."""
         return self._stretch(self._boot.start_bytes, self._boot.size_bytes)
 
     def root(self) -> ImageStretch:
-        """The root of slot A: the first partition in the extended one.
+        """Return the root of slot A: the first partition in the extended one.
 
         Raises:
             RefusalError: there is none.

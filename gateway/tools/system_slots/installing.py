@@ -34,7 +34,7 @@ _MOUNT_S = 120.0
 
 
 def version_of(root: Path) -> str:
-    """The version of the system below a root.
+    """Return the version of the system below a root.
 
     Raises:
         SystemSlotError: it is none of ours, or for another machine.

@@ -68,7 +68,8 @@ def take_over(old: Path, new: Path) -> None:
 
 
 def people_in(text: str) -> frozenset[str]:
-    """The names in ``passwd`` or ``group`` whose numbers are people's (passwd(5), group(5))."""
+    """Return the names in ``passwd`` or ``group`` whose numbers are people's (passwd(5),
+    group(5))."""
     lines = [line.split(":") for line in text.splitlines()]
     return frozenset(
         line[0]
@@ -78,7 +79,8 @@ def people_in(text: str) -> frozenset[str]:
 
 
 def with_accounts(new: str, old: str, names: Iterable[str]) -> str:
-    """A file of accounts with these lines of an older one; a line of the same name gives way.
+    """Return a file of accounts with these lines of an older one; a line of the same name gives
+    way.
 
     Args:
         new: its text.

@@ -51,7 +51,7 @@ class Slot(Enum):
 
     @classmethod
     def booted_from(cls, partition: int) -> Slot:
-        """The slot whose boot partition this is.
+        """Return the slot whose boot partition this is.
 
         Raises:
             SystemSlotError: it is neither's.
@@ -64,7 +64,7 @@ class Slot(Enum):
 
 
 def autoboot(default: Slot) -> bytes:
-    """The whole of ``autoboot.txt``, `AUTOBOOT_BYTES` long.
+    """Return the whole of ``autoboot.txt``, `AUTOBOOT_BYTES` long.
 
     Args:
         default: the slot that is started; the other one is, when a start is a try.
@@ -82,7 +82,7 @@ def autoboot(default: Slot) -> bytes:
 
 
 def parse_autoboot(data: bytes) -> Slot:
-    """The slot that ``autoboot.txt`` has started.
+    """Return the slot that ``autoboot.txt`` has started.
 
     Raises:
         SystemSlotError: it is none that `autoboot` makes.
@@ -95,7 +95,7 @@ def parse_autoboot(data: bytes) -> Slot:
 
 
 def for_slot(text: str, disk_id: str, slot: Slot) -> str:
-    """A text of an image, such as ``cmdline.txt`` or ``fstab``, for one card and slot.
+    """Return a text of an image, such as ``cmdline.txt`` or ``fstab``, for one card and slot.
 
     Args:
         text: as the image has it, for slot A of the image's own disk id.
@@ -116,7 +116,7 @@ def for_slot(text: str, disk_id: str, slot: Slot) -> str:
 
 
 def disk_id_in(text: str) -> str:
-    """The disk id that a text of this card names.
+    """Return the disk id that a text of this card names.
 
     Raises:
         SystemSlotError: it names none.

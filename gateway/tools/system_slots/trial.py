@@ -46,7 +46,7 @@ class SystemTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class StartedSlots:
     """The slots that are started.
 
     Attributes:
@@ -90,7 +90,7 @@ class RestartPi:
 TrialStep = KeepTrial | MakeDefault | CloseTrial | RestartPi
 
 
-def check_install(running: Running, opened: SystemTrial | None) -> None:
+def check_install(running: StartedSlots, opened: SystemTrial | None) -> None:
     """Make sure that the other slot may be written over.
 
     Raises:
@@ -108,7 +108,7 @@ def check_install(running: Running, opened: SystemTrial | None) -> None:
         )
 
 
-def begun(running: Running, trial: SystemTrial) -> tuple[TrialStep, ...]:
+def begun(running: StartedSlots, trial: SystemTrial) -> tuple[TrialStep, ...]:
     """Try what is whole in the other slot.
 
     Args:
@@ -129,7 +129,7 @@ def begun(running: Running, trial: SystemTrial) -> tuple[TrialStep, ...]:
     return _tried(trial)
 
 
-def at_boot(running: Running, trial: SystemTrial | None) -> tuple[TrialStep, ...]:
+def at_boot(running: StartedSlots, trial: SystemTrial | None) -> tuple[TrialStep, ...]:
     """Return what a start has to do about a trial; nothing where the trial goes on.
 
     Args:
@@ -152,13 +152,13 @@ def at_boot(running: Running, trial: SystemTrial | None) -> tuple[TrialStep, ...
 
 
 def passed(trial: SystemTrial, seconds: float) -> SystemTrial:
-    """The trial so long after the start of the system on trial."""
+    """Return the trial so long after the start of the system on trial."""
     if trial.why or seconds < trial.within_s:
         return trial
     return replace(trial, why="its gateway was not healthy in time")
 
 
-def confirmed(running: Running, trial: SystemTrial | None) -> tuple[TrialStep, ...]:
+def confirmed(running: StartedSlots, trial: SystemTrial | None) -> tuple[TrialStep, ...]:
     """Have the system on trial stay.
 
     Raises:
@@ -176,7 +176,7 @@ def confirmed(running: Running, trial: SystemTrial | None) -> tuple[TrialStep, .
     return (MakeDefault(trial.slot), CloseTrial(trial))
 
 
-def sent_back(running: Running, trial: SystemTrial, why: str) -> tuple[TrialStep, ...]:
+def sent_back(running: StartedSlots, trial: SystemTrial, why: str) -> tuple[TrialStep, ...]:
     """End a trial with the system before, whichever of the two runs."""
     failed = replace(trial, why=trial.why or why)
     if running.slot is trial.slot:

@@ -62,7 +62,7 @@ def fleet_meters(fleet: FleetHistory, now_s: float, cells: int) -> list[StyledLi
 
 
 def _in_order(fleet: FleetHistory) -> Iterator[tuple[str, GatewayHistory, int]]:
-    """Each once, below its parent; a circle of parents can't keep any of them out."""
+    """Yield each once, below its parent; a circle of parents can't keep any of them out."""
     below: dict[str, list[str]] = {}
     tops = list[str]()
     for gateway_id, one in sorted(fleet.gateways.items()):

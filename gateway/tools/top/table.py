@@ -114,7 +114,7 @@ def drawn(
 
 
 def _with_room(columns: tuple[Column, ...], cells: int) -> list[int]:
-    """The columns that have room, in their order; the first is always among them."""
+    """Return the columns that have room, in their order; the first is always among them."""
     kept, used = set[int](), -len(_GAP)
     for number in sorted(range(len(columns)), key=lambda one: columns[one].rank):
         needed = columns[number].least + len(_GAP)

@@ -143,7 +143,7 @@ class TopView:
         return self
 
     def _panel_of(self, key: str) -> str | None:
-        """The panel that a key leads to."""
+        """Return the panel that a key leads to."""
         count = len(self.panels)
         if key in _PANEL_STEPS:
             return self.panels[(self.panels.index(self.panel) + _PANEL_STEPS[key]) % count]
@@ -160,7 +160,7 @@ class TopView:
 
 
 def _interval(now_s: float, is_longer: bool) -> float:
-    """The next longer or shorter one."""
+    """Return the next longer or shorter one."""
     if is_longer:
         return min((one for one in INTERVALS_S if one > now_s), default=now_s)
     return max((one for one in INTERVALS_S if one < now_s), default=now_s)

@@ -103,7 +103,7 @@ class Authority:
         folder.chmod(0o700)
 
     def issued(self) -> list[IssuedCertificate]:
-        """All that has been issued, the oldest first.
+        """Return all that has been issued, the oldest first.
 
         Raises:
             AuthorityError: the index can't be used.
@@ -113,11 +113,11 @@ class Authority:
         return files.listed(self.folder)
 
     def trusted(self) -> list[x509.Certificate]:
-        """The authorities that its fleet trusts, the one that issues first."""
+        """Return the authorities that its fleet trusts, the one that issues first."""
         return files.trusted(self.folder)
 
     def vouching(self) -> x509.Certificate:
-        """The authority that all trust: in a roll-over, the one before."""
+        """Return the authority that all trust: in a roll-over, the one before."""
         return files.certifying(self.folder, self.password)[-1].certificate
 
     def has(self, name: str) -> bool:

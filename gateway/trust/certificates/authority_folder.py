@@ -68,7 +68,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def trusted(folder: Path) -> list[x509.Certificate]:
-    """The authorities that are trusted, the one that issues first.
+    """Return the authorities that are trusted, the one that issues first.
 
     Raises:
         AuthorityError: there is none, or it can't be read.
@@ -84,7 +84,7 @@ def trusted(folder: Path) -> list[x509.Certificate]:
 
 
 def certifying(folder: Path, password: bytes | None) -> list[CertifyingKey]:
-    """The trusted authorities whose keys are here, the one that issues first.
+    """Return the trusted authorities whose keys are here, the one that issues first.
 
     Raises:
         AuthorityError: a file can't be used, or the key of the first is not here.
@@ -140,7 +140,7 @@ def _keys_there(folder: Path, password: bytes | None) -> list[PrivateKey]:
 
 
 def read_index(folder: Path) -> IssuedIndex:
-    """The index; one of a folder that has none yet is made from its certificates.
+    """Return the index; one of a folder that has none yet is made from its certificates.
 
     Raises:
         AuthorityError: a file can't be used.
@@ -157,7 +157,7 @@ def read_index(folder: Path) -> IssuedIndex:
 
 
 def listed(folder: Path) -> list[IssuedCertificate]:
-    """All that has been issued, the oldest first.
+    """Return all that has been issued, the oldest first.
 
     Raises:
         AuthorityError: a file can't be used.

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Expiring:
+class CertificateExpiry:
     """One certificate or revocation list.
 
     Attributes:
@@ -68,7 +68,7 @@ class Expiring:
         return f"{what}, {clock}: {_MEANS[name]}. If the clock is right, {_DO[name]}"
 
     def days_left(self, now_s: float) -> int:
-        """Whole days until it ends; negative if it has."""
+        """Return whole days until it ends; negative if it has."""
         return int((self.ends_s - now_s) // DAY_S)
 
 
@@ -96,17 +96,17 @@ class ExpiryWatch:
         wall_clock: Callable[[], float] = time.time,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.expiring: tuple[Expiring, ...] = ()
+        self.expiring: tuple[CertificateExpiry, ...] = ()
         self._timers = timers
         self._wall_clock = wall_clock
         self.changed = changed
         self._timer: Alarm | None = None
         self._said_at_s = 0.0
         self._ahead_s = 0.0
-        """By how much the wall clock was ahead of the event loop's."""
-        self._ended: frozenset[Expiring] = frozenset()
+        """The lead of the wall clock over the event loop's."""
+        self._ended: frozenset[CertificateExpiry] = frozenset()
 
-    def follow(self, expiring: Sequence[Expiring]) -> None:
+    def follow(self, expiring: Sequence[CertificateExpiry]) -> None:
         """Watch these from now on."""
         self.expiring = tuple(expiring)
         self._note()
@@ -119,7 +119,7 @@ class ExpiryWatch:
             self._timer.cancel()
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Each of them, the first to end first."""
+        """Return each of them, the first to end first."""
         now_s = self._wall_clock()
         return [
             {

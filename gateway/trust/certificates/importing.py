@@ -64,7 +64,8 @@ def imported(
 def _with_key(
     content: KeystoreContent[PrivateKey], keys: Iterable[PrivateKey]
 ) -> KeystoreContent[PrivateKey]:
-    """A certificate that an authority has answered a request with, beside the key of before."""
+    """Return a certificate that an authority has answered a request with, beside the key of
+    before."""
     leaves = [one for one in content.authorities if not _vouches(one)]
     if content.key is not None or not leaves:
         return content

@@ -137,7 +137,7 @@ class IssuedIndex:
         return json.dumps(document, indent=1).encode() + b"\n"
 
     def current(self) -> dict[str, IssuedCertificate]:
-        """The newest certificate of each name."""
+        """Return the newest certificate of each name."""
         return {one.name: one for one in self.issued}
 
     def add(self, certificate: x509.Certificate, now: datetime.datetime) -> IssuedCertificate:

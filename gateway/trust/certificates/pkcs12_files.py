@@ -60,7 +60,7 @@ class KeystoreContent(Generic[Key]):
 
 
 def pack(content: KeystoreContent[PrivateKey], password: bytes) -> bytes:
-    """The bytes of a file.
+    """Return the bytes of a file.
 
     Args:
         content: what it holds; without a key it is a trust store, which Java reads as well.
@@ -125,7 +125,7 @@ def unpack_any(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKe
 
 
 def as_pem(certificates: Iterable[x509.Certificate]) -> bytes:
-    """Certificates as a file has them."""
+    """Return certificates as a file has them."""
     return b"".join(one.public_bytes(Encoding.PEM) for one in certificates)
 
 

@@ -24,7 +24,7 @@ class PrivateKeyError(ValueError):
 
 
 def make(kind: str) -> PrivateKey:
-    """A new key.
+    """Return a new key.
 
     Args:
         kind: one of `KINDS`.
@@ -36,7 +36,7 @@ def make(kind: str) -> PrivateKey:
 
 
 def kind_of(key: PrivateKey | PublicKey) -> str:
-    """One of `KINDS`."""
+    """Return one of `KINDS`."""
     is_curve = isinstance(key, ec.EllipticCurvePrivateKey | ec.EllipticCurvePublicKey)
     return KINDS[0] if is_curve else KINDS[1]
 
@@ -47,7 +47,7 @@ def digest(key: PrivateKey) -> hashes.SHA256 | None:
 
 
 def as_pem(key: PrivateKey, password: bytes | None = None) -> bytes:
-    """A key's block, encrypted if there is a password."""
+    """Return a key's block, encrypted if there is a password."""
     encryption = (
         serialization.BestAvailableEncryption(password)
         if password
@@ -57,7 +57,7 @@ def as_pem(key: PrivateKey, password: bytes | None = None) -> bytes:
 
 
 def load(pem: bytes, password: bytes | None = None) -> list[PrivateKey]:
-    """The keys of a file.
+    """Return the keys of a file.
 
     Args:
         pem: one block or more.

@@ -29,13 +29,13 @@ def is_for_signing(key: object) -> bool:
 
 
 def encoded(key: PublicKey) -> bytes:
-    """Its SubjectPublicKeyInfo in DER."""
+    """Return its SubjectPublicKeyInfo in DER."""
     form = serialization.PublicFormat.SubjectPublicKeyInfo
     return key.public_bytes(serialization.Encoding.DER, form)
 
 
 def name_of(key: PublicKey) -> bytes:
-    """The bytes that its signatures begin with."""
+    """Return the bytes that its signatures begin with."""
     return hashlib.sha256(encoded(key)).digest()[:NAME_BYTES]
 
 

@@ -38,7 +38,7 @@ def is_store(path: Path) -> bool:
 
 
 def in_the_clear(files: TlsFiles, password_file: Path | None = None) -> TlsFiles:
-    """Files that OpenSSL reads, with what is in others.
+    """Return files that OpenSSL reads, with what is in others.
 
     Args:
         files: of a listener.

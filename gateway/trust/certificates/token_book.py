@@ -193,7 +193,7 @@ class TokenBook:
         return open_ones
 
     def _read(self, now_s: float) -> dict[str, TokenGrant]:
-        """Those that have not ended, by name."""
+        """Return those that have not ended, by name."""
         file = self._folder / BOOK
         if not file.exists():
             return {}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from gateway.trust.certificates.expiry import Expiring
+from gateway.trust.certificates.expiry import CertificateExpiry
 from gateway.trust.credentials import crl as crls
 from gateway.trust.credentials.certificate_files import certificates, revocation_lists
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gateway.trust.tls.context import TlsFiles
 
 
-def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
+def read(files: TlsFiles, section: str = "") -> tuple[CertificateExpiry, ...]:
     """Return what the files of a listener hold; a list without a next update does not end.
 
     Args:
@@ -28,7 +28,7 @@ def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
         TlsFileError: one can't be read.
 
     """
-    found: list[Expiring] = []
+    found: list[CertificateExpiry] = []
     given = (("certificate_file", files.certificate), ("client_ca_file", files.client_ca))
     for field, path in given:
         if path is not None:
@@ -42,9 +42,9 @@ def read(files: TlsFiles, section: str = "") -> tuple[Expiring, ...]:
     return tuple(found)
 
 
-def _numbered(field: str, found: Iterable[tuple[x509.Name, float]]) -> Iterator[Expiring]:
+def _numbered(field: str, found: Iterable[tuple[x509.Name, float]]) -> Iterator[CertificateExpiry]:
     for number, (name, ends_s) in enumerate(found, 1):
-        yield Expiring(field, number, _named(name), ends_s)
+        yield CertificateExpiry(field, number, _named(name), ends_s)
 
 
 def _lists(

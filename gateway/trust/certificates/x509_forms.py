@@ -24,7 +24,7 @@ _ROLE = "urn:hedgerow:role:"
 
 
 def authority(key: PrivateKey, days: int) -> x509.Certificate:
-    """A new authority's certificate, which it signs itself."""
+    """Return a new authority's certificate, which it signs itself."""
     # A name of its own (RFC 5280, 4.1.2.6): where two are trusted, each one's list is found by it.
     subject = named(f"hedgerow fleet {secrets.token_hex(4)}")
     return (
@@ -45,7 +45,7 @@ def certificate(  # as many as a certificate has to say
     days: int,
     serial: int | None = None,
 ) -> x509.Certificate:
-    """A certificate of somebody.
+    """Return a certificate of somebody.
 
     Args:
         issuer: who vouches.
@@ -76,7 +76,7 @@ def revocations(
     number: int,
     days: int,
 ) -> x509.CertificateRevocationList:
-    """An authority's list of what it has revoked (section 5).
+    """Return an authority's list of what it has revoked (section 5).
 
     Args:
         issuer: whose list.
@@ -102,7 +102,7 @@ def revocations(
 
 
 def request(key: PrivateKey, name: str, others: x509.SubjectAlternativeName) -> bytes:
-    """A request for a certificate by another authority (PKCS#10, RFC 2986), in PEM.
+    """Return a request for a certificate by another authority (PKCS#10, RFC 2986), in PEM.
 
     Args:
         key: whose, which signs it.
@@ -143,19 +143,19 @@ def alternative_names_of(certificate: x509.Certificate) -> x509.SubjectAlternati
 
 
 def roles_of(others: x509.SubjectAlternativeName) -> tuple[str, ...]:
-    """The roles among alternative names."""
+    """Return the roles among alternative names."""
     uris = others.get_values_for_type(x509.UniformResourceIdentifier)
     return tuple(uri.removeprefix(_ROLE) for uri in uris if uri.startswith(_ROLE))
 
 
 def common_name(name: x509.Name) -> str:
-    """A subject's or an issuer's common name; all of the name if it has none."""
+    """Return a subject's or an issuer's common name; all of the name if it has none."""
     found = name.get_attributes_for_oid(NameOID.COMMON_NAME)
     return str(found[0].value) if found else name.rfc4514_string()
 
 
 def named(common_name: str) -> x509.Name:
-    """A name that is a common name alone."""
+    """Return a name that is a common name alone."""
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
@@ -165,12 +165,12 @@ def made_at(certificate: x509.Certificate) -> datetime.datetime:
 
 
 def now() -> datetime.datetime:
-    """The time, with its zone."""
+    """Return the time, with its zone."""
     return datetime.datetime.now(datetime.UTC)
 
 
 def _extended(roles: Sequence[str]) -> list[x509.ObjectIdentifier]:
-    """For which end of a TLS connection (4.2.1.12): a user's certificate serves nobody."""
+    """Return the ends of TLS that it is for (4.2.1.12): a user's certificate serves nobody."""
     if LINKED_ROLES.intersection(roles):
         return [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     if ENROLMENT in roles:
@@ -186,7 +186,7 @@ def _builder(
     latest: datetime.datetime | None = None,
     serial: int | None = None,
 ) -> x509.CertificateBuilder:
-    """A certificate's names, key and times, without its extensions."""
+    """Return a certificate's names, key and times, without its extensions."""
     until = now() + datetime.timedelta(days=days)
     return (
         x509.CertificateBuilder()

@@ -38,7 +38,7 @@ def read(field: str, path: Path, way: Callable[[Path], bytes] = Path.read_bytes)
 
 
 def certificates(field: str, path: Path) -> list[x509.Certificate]:
-    """The certificates of a file, one or more.
+    """Return the certificates of a file, one or more.
 
     Raises:
         TlsFileError: it can't be read, has none, or one in it is none.
@@ -51,7 +51,7 @@ def certificates(field: str, path: Path) -> list[x509.Certificate]:
 
 
 def revocation_lists(field: str, path: Path) -> list[tuple[int, x509.CertificateRevocationList]]:
-    """The revocation lists of a file, each with the number of its first line.
+    """Return the revocation lists of a file, each with the number of its first line.
 
     Raises:
         TlsFileError: it can't be read, or one in it is none.

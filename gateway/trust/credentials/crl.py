@@ -65,7 +65,7 @@ def has_ended(crl: Crl, now: datetime.datetime) -> bool:
 
 
 def newest(lists: Iterable[Crl], authorities: Sequence[x509.Certificate]) -> dict[bytes, Crl]:
-    """Of each authority, by its name, the newest list that is whole."""
+    """Return the newest whole list of each authority, by its name."""
     found: dict[bytes, Crl] = {}
     for crl in lists:
         name = _whose(crl, authorities)
@@ -82,7 +82,7 @@ def united(
     authorities: Sequence[x509.Certificate],
     now: datetime.datetime,
 ) -> list[Crl]:
-    """The lists to go by.
+    """Return the lists to go by.
 
     Args:
         configured: of the configuration's file; None where it names none. Then lists count only

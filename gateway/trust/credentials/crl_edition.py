@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 NAME_BYTES: Final = 16
-"""Of what names an authority: a digest."""
+"""The length of the digest that names an authority."""
 NO_NUMBER: Final = -1
 """Of a list that has none, which an older profile allows: every number is newer."""
 NUMBER_BYTES: Final = 20

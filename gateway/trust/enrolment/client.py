@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.enrolment import requests
-from gateway.trust.enrolment.requests import EnrolmentRequestError, TrustedNow
+from gateway.trust.enrolment.requests import EnrolmentAnswer, EnrolmentRequestError
 from gateway.trust.enrolment.tokens import EnrolmentToken, fingerprint_of
 from gateway.trust.tls.certificates import identify
 from gateway.trust.tls.peer_certificate import CertificateError
@@ -50,7 +50,7 @@ class EnrolmentClient:
         if own is not None:
             context.load_cert_chain(*own, password="")
 
-    def trust(self) -> TrustedNow:
+    def trust(self) -> EnrolmentAnswer:
         """Return whom the fleet trusts.
 
         Raises:
@@ -59,7 +59,7 @@ class EnrolmentClient:
         """
         return _ask(self._service, self._context, "GET", requests.TRUST)
 
-    def enrol(self, token: EnrolmentToken, key: PrivateKey) -> TrustedNow:
+    def enrol(self, token: EnrolmentToken, key: PrivateKey) -> EnrolmentAnswer:
         """Get a certificate with a token.
 
         Raises:
@@ -73,7 +73,7 @@ class EnrolmentClient:
         }
         return _ask(self._service, self._context, "POST", requests.ENROL, body)
 
-    def renew(self, name: str, key: PrivateKey) -> TrustedNow:
+    def renew(self, name: str, key: PrivateKey) -> EnrolmentAnswer:
         """Get a new certificate with the one that is shown.
 
         Raises:
@@ -85,7 +85,7 @@ class EnrolmentClient:
 
 
 def vouched_by(token: EnrolmentToken) -> str:
-    """The authority whose fingerprint a token has, in PEM.
+    """Return the authority whose fingerprint a token has, in PEM.
 
     It is asked of a service that has proved nothing yet, which is told no secret: whatever it
     says, only a certificate with that fingerprint is taken.
@@ -120,7 +120,7 @@ def _ask(
     path: str,
     body: Mapping[str, str] | None = None,
     is_vouched_for: bool = True,
-) -> TrustedNow:
+) -> EnrolmentAnswer:
     host, _, port = service.rpartition(":")
     connection = http.client.HTTPSConnection(
         host.strip("[]"), int(port), timeout=TIMEOUT_S, context=context
@@ -135,7 +135,7 @@ def _ask(
         answer = response.read(requests.ANSWER_BYTES_MAX)
         if response.status != http.client.OK:
             raise ServiceError(f"{service}: {_reason(answer, response.reason)}")
-        return TrustedNow.parse(answer)
+        return EnrolmentAnswer.parse(answer)
     except ssl.SSLCertVerificationError as error:
         raise ServiceError(f"{service}: its certificate: {error.verify_message}") from error
     except TimeoutError as error:

@@ -18,7 +18,7 @@ from gateway.trust.certificates.issued import IssuedCertificate
 from gateway.trust.certificates.signature_keys import PublicKey
 from gateway.trust.certificates.token_book import TokenBook, TokenError, TokenGrant
 from gateway.trust.enrolment import requests
-from gateway.trust.enrolment.requests import EnrolmentRequestError, TrustedNow
+from gateway.trust.enrolment.requests import EnrolmentAnswer, EnrolmentRequestError
 from gateway.trust.shares.failed_attempts import FailedAttempts
 from light_dataclasses import dataclass
 
@@ -78,8 +78,8 @@ class EnrolmentDesk:
         self._clock = clock
         self._failures = FailedAttempts(FAILURES_AT_ONCE, FAILURES_PER_S)
 
-    def answer(self, method: str, path: str, body: bytes, asker: Asker) -> TrustedNow:
-        """The answer to a request.
+    def answer(self, method: str, path: str, body: bytes, asker: Asker) -> EnrolmentAnswer:
+        """Return the answer to a request.
 
         Raises:
             RefusedRequestError: there is none.
@@ -87,7 +87,7 @@ class EnrolmentDesk:
             OSError: one can't be read or written.
 
         """
-        ways: dict[tuple[str, str], Callable[[], TrustedNow]] = {
+        ways: dict[tuple[str, str], Callable[[], EnrolmentAnswer]] = {
             ("GET", requests.TRUST): self._trust,
             ("POST", requests.ENROL): lambda: self._enrol(body, asker),
             ("POST", requests.RENEW): lambda: self._renew(body, asker),
@@ -108,14 +108,16 @@ class EnrolmentDesk:
 
     def _trust(
         self, own: IssuedCertificate | None = None, welcome: Mapping[str, Any] | None = None
-    ) -> TrustedNow:
+    ) -> EnrolmentAnswer:
         folder = self._authority.folder
         with files.locked(folder):
             authorities, revoked = folder / files.CA, folder / files.REVOKED
             certificate = "" if own is None else own.pem.decode()
-            return TrustedNow(authorities.read_text(), revoked.read_text(), certificate, welcome)
+            return EnrolmentAnswer(
+                authorities.read_text(), revoked.read_text(), certificate, welcome
+            )
 
-    def _enrol(self, body: bytes, asker: Asker) -> TrustedNow:
+    def _enrol(self, body: bytes, asker: Asker) -> EnrolmentAnswer:
         found = requests.read_object(body)
         name, request = requests.text_of(found, "name"), requests.text_of(found, "request")
         key = requests.key_of(request)
@@ -155,13 +157,13 @@ class EnrolmentDesk:
             raise RefusedRequestError(HTTPStatus.FORBIDDEN, str(error)) from error
 
     def _given_before(self, name: str, key: PublicKey) -> IssuedCertificate:
-        """The newest certificate that a name has for a key."""
+        """Return the newest certificate that a name has for a key."""
         for one in reversed(self._authority.issued()):
             if one.name == name and one.certificate.public_key() == key:
                 return one
         raise RefusedRequestError(HTTPStatus.FORBIDDEN, "the token has been used: take a new one")
 
-    def _renew(self, body: bytes, asker: Asker) -> TrustedNow:
+    def _renew(self, body: bytes, asker: Asker) -> EnrolmentAnswer:
         key = requests.key_of(requests.text_of(requests.read_object(body), "request"))
         if asker.certificate is None:
             raise RefusedRequestError(HTTPStatus.UNAUTHORIZED, "no certificate was shown")

@@ -22,7 +22,7 @@ from gateway.base.replaced_file import OvertakenError
 from gateway.trust.certificates import private_keys
 from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.enrolment.client import EnrolmentClient, ServiceError
-from gateway.trust.enrolment.requests import TrustedNow
+from gateway.trust.enrolment.requests import EnrolmentAnswer
 from light_dataclasses import dataclass
 
 LEFT = 1 / 3
@@ -206,7 +206,7 @@ def is_due(own: x509.Certificate, now: datetime.datetime) -> bool:
     return own.not_valid_after_utc - now < life * LEFT
 
 
-def _check(found: TrustedNow) -> None:
+def _check(found: EnrolmentAnswer) -> None:
     """Check that what a service said can be read.
 
     Raises:
@@ -221,7 +221,7 @@ def _check(found: TrustedNow) -> None:
             raise ValueError("a list of an authority that is not trusted")
 
 
-def _check_renewed(found: TrustedNow, own: x509.Certificate) -> None:
+def _check_renewed(found: EnrolmentAnswer, own: x509.Certificate) -> None:
     """Check that a renewed certificate can stand in the place of the last one.
 
     Raises:

@@ -38,8 +38,8 @@ class EnrolmentRequestError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class TrustedNow:
-    """Whom a fleet trusts, in PEM.
+class EnrolmentAnswer:
+    """The authorities that a fleet trusts, in PEM.
 
     Attributes:
         authorities: the certificates of the authorities.
@@ -55,7 +55,7 @@ class TrustedNow:
     welcome: Mapping[str, Any] | None = field(default=None, repr=False)
 
     def as_json(self) -> dict[str, Any]:
-        """The answer's object."""
+        """Return the answer's object."""
         found: dict[str, Any] = {"authorities": self.authorities, "revoked": self.revoked}
         if self.certificate:
             found["certificate"] = self.certificate
@@ -64,7 +64,7 @@ class TrustedNow:
         return found
 
     @classmethod
-    def parse(cls, data: bytes) -> TrustedNow:
+    def parse(cls, data: bytes) -> EnrolmentAnswer:
         """Read an answer.
 
         Raises:
@@ -81,13 +81,13 @@ class TrustedNow:
 
 
 def asked(key: PrivateKey, name: str) -> str:
-    """A request for a certificate, in PEM."""
+    """Return a request for a certificate, in PEM."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(forms.named(name))
     return builder.sign(key, private_keys.digest(key)).public_bytes(Encoding.PEM).decode()
 
 
 def key_of(request: str) -> PublicKey:
-    """The key of who asks, who has proved that it has it.
+    """Return the key of who asks, who has proved that it has it.
 
     Raises:
         EnrolmentRequestError: it has not, or the key is of another kind.
@@ -113,7 +113,7 @@ def key_fingerprint(key: PublicKey) -> bytes:
 
 
 def read_object(data: bytes) -> Mapping[str, Any]:
-    """A JSON object.
+    """Return a JSON object.
 
     Raises:
         EnrolmentRequestError: it is none.
@@ -129,7 +129,7 @@ def read_object(data: bytes) -> Mapping[str, Any]:
 
 
 def text_of(found: Mapping[str, Any], name: str) -> str:
-    """A text of an object.
+    """Return a text of an object.
 
     Raises:
         EnrolmentRequestError: it is missing, or no text.
@@ -142,7 +142,7 @@ def text_of(found: Mapping[str, Any], name: str) -> str:
 
 
 def object_of(found: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An object of an object.
+    """Return an object of an object.
 
     Raises:
         EnrolmentRequestError: it is missing, or no object.

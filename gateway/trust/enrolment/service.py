@@ -27,7 +27,7 @@ from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.certificates.authority import Authority, AuthorityError, ends_within
 from gateway.trust.enrolment import requests
 from gateway.trust.enrolment.desk import Asker, EnrolmentDesk, RefusedRequestError
-from gateway.trust.shares.connection_room import ConnectionRoom, Standing
+from gateway.trust.shares.connection_room import ConnectionRoom, ConnectionStage
 from gateway.trust.shares.failed_attempts import network_of
 from light_dataclasses import dataclass
 
@@ -64,7 +64,7 @@ class _Visit:
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
-        self.standing = Standing.SILENT
+        self.standing = ConnectionStage.SILENT
         self._task: asyncio.Task[None] | None = None
 
     def begun(self, task: asyncio.Task[None], ended: Callable[[_Visit], None]) -> None:
@@ -237,7 +237,7 @@ class EnrolmentService:
         http = h11.Connection(h11.SERVER, max_incomplete_event_size=requests.BODY_BYTES_MAX)
         try:
             request, body = await _request(http, reader)
-            visit.standing = Standing.ASKING
+            visit.standing = ConnectionStage.ASKING
             peer = writer.get_extra_info("ssl_object")
             asker = Asker(
                 writer.get_extra_info("peername")[0],

@@ -46,7 +46,7 @@ class EnrolmentToken:
         return f"EnrolmentToken({self.name!r}, {self.service!r})"
 
     def as_text(self) -> str:
-        """The token as it is shown, once."""
+        """Return the token as it is shown, once."""
         parts = (_encoded(self.fingerprint), _encoded(self.secret))
         return f"{SCHEME}://{self.name}@{self.service}/{'/'.join(parts)}"
 

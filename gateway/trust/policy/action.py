@@ -64,8 +64,8 @@ class ActionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """At which gateway something is done.
+class ActionPlace:
+    """The gateway, domain or group at which something is done.
 
     Attributes:
         gateway: its id; empty for the one that decides.
@@ -79,7 +79,7 @@ class Where:
     group: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Where:
+    def parse(cls, text: str) -> ActionPlace:
         """Read ``DOMAIN/GROUP/GATEWAY``, with ``-`` for no domain and no group.
 
         Raises:
@@ -96,7 +96,7 @@ class Where:
         return "/".join((self.domain or NOWHERE, self.group or NOWHERE, self.gateway))
 
 
-HERE: Final = Where()
+HERE: Final = ActionPlace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +113,11 @@ class Action:
 
     verb: str
     target: str = ""
-    where: Where = HERE
+    where: ActionPlace = HERE
     client_id: str = ""
 
     @classmethod
-    def parse(cls, text: str, where: Where = HERE, client_id: str = "") -> Action:
+    def parse(cls, text: str, where: ActionPlace = HERE, client_id: str = "") -> Action:
         """Read ``VERB TARGET``, such as ``PUT /sensors/valve``, ``publish a/b`` or ``drain``.
 
         A path that leads to another gateway (``/q/...``) or has a right of its own is that.
@@ -149,7 +149,7 @@ class Action:
         return f"{what} at {self.where}" if self.where.gateway else what
 
 
-def coap_action(method: str, segments: Sequence[bytes], where: Where = HERE) -> Action:
+def coap_action(method: str, segments: Sequence[bytes], where: ActionPlace = HERE) -> Action:
     """Return what a CoAP request wants.
 
     Args:
@@ -162,7 +162,7 @@ def coap_action(method: str, segments: Sequence[bytes], where: Where = HERE) -> 
         domain, group, gateway = (segment.decode(errors="replace") for segment in segments[1:4])
         if gateway != where.gateway:
             there = (place if place != NOWHERE else "" for place in (domain, group))
-            where = Where(gateway, *there)
+            where = ActionPlace(gateway, *there)
         segments = segments[4:]
     first = segments[0] if segments else b""
     if first == _DRAIN:
@@ -175,7 +175,8 @@ def coap_action(method: str, segments: Sequence[bytes], where: Where = HERE) -> 
 
 
 def path_text(segments: Sequence[bytes]) -> str:
-    """A path as rules name it: a slash, or what is no text, inside a segment is percent-encoded."""
+    """Return a path as rules name it: a slash, or what is no text, inside a segment is
+    percent-encoded."""
     return "/" + "/".join(map(_segment_text, segments))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gateway.trust.policy.action import TOPIC_VERBS, Action, Where
+from gateway.trust.policy.action import TOPIC_VERBS, Action, ActionPlace
 from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.trust.policy.principal import GATEWAY, Principal
 from gateway.trust.policy.rule import ANY_NAME, EVERYBODY, Decision
@@ -67,7 +67,7 @@ def explain(
     policies: Policies,
     who: str,
     action: str,
-    where: Where,
+    where: ActionPlace,
     *,
     client_id: str = "",
     roles: Sequence[str] = (),

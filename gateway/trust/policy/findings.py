@@ -30,7 +30,7 @@ class Finding:
 
 
 def findings(told: PolicyRules, file: str) -> list[Finding]:
-    """All that is odd.
+    """Return all that is odd.
 
     Args:
         told: the policy.
@@ -68,7 +68,8 @@ def _roles_of_nobody(told: PolicyRules, file: str) -> Iterator[Finding]:
 
 
 def _together(told: PolicyRules) -> Iterator[list[Rule]]:
-    """Rules that are for the same ones at the same gateways, those for everybody among them."""
+    """Yield rules that are for the same ones at the same gateways, those for everybody among
+    them."""
     every = [*told.rules, *(rule for role in told.roles.values() for rule in role.rules)]
     for who, at in dict.fromkeys((rule.who, rule.at) for rule in every):
         yield [rule for rule in every if rule.who in (who, EVERYBODY) and rule.at in (at, ())]

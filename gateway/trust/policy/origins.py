@@ -112,7 +112,7 @@ class OriginRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class OriginRights:
     """The rights of one gateway over what it publishes.
 
     Attributes:
@@ -134,6 +134,6 @@ class Voice:
 
 
 def owner_of(topic: str) -> str:
-    """The id that a topic's third level would be; empty if it has none."""
+    """Return the id that a topic's third level would be; empty if it has none."""
     levels = topic.split("/", _OWNER_LEVEL + 1)
     return levels[_OWNER_LEVEL] if len(levels) > _OWNER_LEVEL else ""

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
 from gateway.trust.policy import built_in, public_paths
-from gateway.trust.policy.action import HERE, Action, Where
+from gateway.trust.policy.action import HERE, Action, ActionPlace
 from gateway.trust.policy.principal import GATEWAY, LOCAL, NAMELESS, NO_ROLES, Principal
 from gateway.trust.policy.rights import Rights
 from gateway.trust.policy.rule import ANY_NAME, EVERYBODY, Decision, Rule, rules_for
@@ -65,7 +65,9 @@ class Policy:
 
     """
 
-    def __init__(self, told: PolicyRules, here: Where = HERE, rights_max: int = RIGHTS_MAX) -> None:
+    def __init__(
+        self, told: PolicyRules, here: ActionPlace = HERE, rights_max: int = RIGHTS_MAX
+    ) -> None:
         self.here = here
         self.told = told
         self._rights_max = rights_max
@@ -119,7 +121,7 @@ class Policy:
         return replace(principal, roles=roles, via=gateway_id or EVERYBODY)
 
     def _vouched_by(self, gateway_id: str) -> frozenset[str]:
-        """The roles that a gateway may vouch for."""
+        """Return the roles that a gateway may vouch for."""
         vouched = self.told.vouched
         return vouched.get(gateway_id, vouched.get(EVERYBODY, built_in.VOUCHED))
 
@@ -146,7 +148,9 @@ class Policy:
         """
         return str(principal) in self._named or not self._verbs_with_names.isdisjoint(verbs)
 
-    def rights(self, principal: Principal, client_id: str = "", where: Where = HERE) -> Rights:
+    def rights(
+        self, principal: Principal, client_id: str = "", where: ActionPlace = HERE
+    ) -> Rights:
         """Return what a principal may do at a gateway.
 
         Args:
@@ -179,7 +183,7 @@ class Policy:
         rights = self.rights(principal, action.client_id, action.where)
         return rights.decide(action.verb, action.target)
 
-    def _made(self, principal: Principal, client_id: str, where: Where) -> Rights:
+    def _made(self, principal: Principal, client_id: str, where: ActionPlace) -> Rights:
         roles = self.all_roles(principal.roles)
         known = self.told.roles
         own = [rule for role in sorted(roles) if role in known for rule in known[role].rules]

@@ -148,7 +148,8 @@ class _Reader:
     def _list(
         self, where: str, table: Mapping[str, Any], effect: str, who: str, at: tuple[str, ...] = ()
     ) -> Iterator[Rule]:
-        """The rules of one list; what may be subscribed to may be received unless it says what."""
+        """Yield the rules of one list; what may be subscribed to may be received unless it says
+        what."""
         key = f"{where}.{effect}"
         texts = list(self._texts(key, table.get(effect, [])))
         delivers = any(text.startswith(f"{DELIVER} ") for text in texts)

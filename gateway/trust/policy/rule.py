@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gateway.trust.policy.action import Where
+from gateway.trust.policy.action import ActionPlace
 from gateway.trust.policy.principal import NAMELESS, Principal
 from light_dataclasses import dataclass
 
@@ -15,7 +15,7 @@ CONCEAL: Final = "conceal"
 """Denies reading, without saying so."""
 
 EVERYBODY: Final = "*"
-"""Whom a rule is for that is for all, strangers too."""
+"""The principal of a rule that is for all, strangers too."""
 ANY_NAME: Final = "*"
 PUBLIC: Final = "coap.public"
 """The place of rules that the configuration makes, for what anybody may read."""
@@ -45,7 +45,7 @@ class Rule:
     at: tuple[str, ...] = ()
     place: str = ""
 
-    def holds_at(self, where: Where) -> bool:
+    def holds_at(self, where: ActionPlace) -> bool:
         """Return whether it is one of a gateway's."""
         return not self.at or any(_is_in(place, where) for place in self.at)
 
@@ -103,10 +103,10 @@ class Decision:
 
 
 def rules_for(rules: Iterable[Rule], principal: Principal, roles: frozenset[str]) -> list[Rule]:
-    """Those of the rules that are a principal's; see `Rule.is_for`."""
+    """Return those of the rules that are a principal's; see `Rule.is_for`."""
     return [rule for rule in rules if rule.is_for(principal, roles)]
 
 
-def _is_in(place: str, where: Where) -> bool:
+def _is_in(place: str, where: ActionPlace) -> bool:
     parts = (where.domain or "-", where.group or "-", where.gateway)
     return all(wanted in ("+", part) for wanted, part in zip(place.split("/"), parts, strict=False))

@@ -75,7 +75,7 @@ def has_placeholder(target: str) -> bool:
 
 
 def filled(target: str, name: str | None, client_id: str) -> str | None:
-    """A target with its placeholders filled in.
+    """Return a target with its placeholders filled in.
 
     It is None if what would be filled in is missing or could change what the rule means: with the
     client id ``#`` the rule ``%c/#`` would be all topics.
@@ -98,7 +98,7 @@ def _filler(values: Mapping[str, str | None]) -> Callable[[re.Match[str]], str]:
 
 
 def _one_level(name: str | None) -> str | None:
-    """The name, if it can only be taken for one literal level of a topic."""
+    """Return the name, if it can only be taken for one literal level of a topic."""
     if not name or name[0] == "$" or any(mark in name for mark in "/+#\0"):
         return None
     return name

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 Connection = TypeVar("Connection")
 
 
-class Standing(IntEnum):
+class ConnectionStage(IntEnum):
     """The progress of a connection; it goes no step back."""
 
     SILENT = 0
@@ -35,7 +35,7 @@ class ConnectionRoom(Generic[Connection]):
     """
 
     def __init__(
-        self, most: int, of_host_unaccepted: int, standing: Callable[[Connection], Standing]
+        self, most: int, of_host_unaccepted: int, standing: Callable[[Connection], ConnectionStage]
     ) -> None:
         self._most = most
         self._of_host_unaccepted = of_host_unaccepted
@@ -50,7 +50,7 @@ class ConnectionRoom(Generic[Connection]):
         return len(self._connections)
 
     def opened(self, connection: Connection, host: str) -> list[Connection]:
-        """A connection has come.
+        """Count a connection that has come; return those to close.
 
         Args:
             connection: which.
@@ -93,14 +93,14 @@ class ConnectionRoom(Generic[Connection]):
         for one in self._silent.of(host):
             if standing := self._standing(one):
                 self._silent.discard(one, host)
-                if standing is Standing.ASKING:
+                if standing is ConnectionStage.ASKING:
                     self._asking.add(one, host)
         for one in self._asking.of(host):
-            if self._standing(one) is Standing.ACCEPTED:
+            if self._standing(one) is ConnectionStage.ACCEPTED:
                 self._asking.discard(one, host)
 
     def _of_greediest(self, waiting: _Waiting[Connection], least: int) -> Connection | None:
-        """The oldest of the host that has the most, if those are at least so many."""
+        """Return the oldest of the host that has the most, if those are at least so many."""
         while (host := waiting.greediest()) is not None:
             before = waiting.count(host)
             if before < least:

@@ -48,7 +48,7 @@ class UserTurns:
         self.part_s = PART_S
 
     def heard(self, user: Hashable, size_bytes: int, now_s: float) -> bool:
-        """A user has sent something; whether that is to wait, for it has had its part of the round.
+        """Return whether what a user sent is to wait, for it has had its part of the round.
 
         Little is not worth the wait: whoever floods sends much.
         """

@@ -170,7 +170,7 @@ def _check_times(path: Path, own: Sequence[x509.Certificate]) -> None:
 
 
 def _checked_key(files: TlsFiles, own: Sequence[x509.Certificate]) -> PrivateKeyTypes:
-    """The key, which is the certificate's if that could be read."""
+    """Return the key, which is the certificate's if that could be read."""
     data = read("key_file", files.key, private_file.read)
     try:
         key = serialization.load_pem_private_key(data, None)
@@ -194,7 +194,7 @@ def _check_authorities(path: Path, found: Sequence[x509.Certificate]) -> None:
 def revocations(
     files: TlsFiles, authorities: Sequence[x509.Certificate], faults: TlsFaults | None = None
 ) -> list[Crl]:
-    """The lists to go by: those of the file and those that are spread, the newer ones.
+    """Return the lists to go by: the newer of those of the file and those that are spread.
 
     Args:
         files: of a listener.

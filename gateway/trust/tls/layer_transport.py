@@ -58,7 +58,7 @@ class LayerTransport(asyncio.Transport):
         self.below.set_write_buffer_limits(high, low)
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that are not sent yet."""
+        """Return bytes that are not sent yet."""
         return self.below.get_write_buffer_size()
 
     def pause_reading(self) -> None:
@@ -77,7 +77,7 @@ class LayerTransport(asyncio.Transport):
             self._layer.send(bytes(data))
 
     def can_write_eof(self) -> bool:
-        """No: a layer's end is more than the end of the bytes."""
+        """Return False: a layer's end is more than the end of the bytes."""
         return False
 
     def close(self) -> None:

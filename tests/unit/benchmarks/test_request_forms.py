@@ -16,7 +16,7 @@ from benchmarks.request_forms import JSON_KIND, LINE, SENML_JSON, Way
 from tree_handler.remote.message import Answer, Cancel, Query, opened, sealed
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.routing import direct
-from tree_handler.routing.direct import Passed
+from tree_handler.routing.direct import DirectMessage
 
 BODIES = st.binary(max_size=200) | st.text().map(str.encode)
 
@@ -42,8 +42,8 @@ def test_what_gateways_say_to_each_other_survives_as_json(
         Cancel("gw-a", "1-1"),
     ):
         said = sealed(one.encode(), tag) if is_signed else one.encode()
-        passed = Passed("gw-b", 63, "$hedgerow/query/gw-b", said)
-        assert Passed.decode(passed.encode()) == passed
+        passed = DirectMessage("gw-b", 63, "$hedgerow/query/gw-b", said)
+        assert DirectMessage.decode(passed.encode()) == passed
         inner, signature = opened("message", said)
         assert type(one).decode(inner) == one
         assert signature == (tag if is_signed else b"")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ingest_in_steps import killing
 
-from cloud_ingest.ingest.again import QuarantineAgain
+from cloud_ingest.ingest.quarantine_reread import QuarantineReread
 from cloud_ingest.job import proven_again
 from cloud_ingest.job.micro_batches import Ingest, IngestSettings
 from cloud_ingest.mapping import rules
@@ -28,7 +28,7 @@ def main(tables: str, mappings: str, step: str = "", certificates: str = "") -> 
         proven_again.read_again(ingest, Seals(None, HandedCertificates(data), "t"))
         ingest.close()
         return
-    again = QuarantineAgain(store, rules.read(Path(mappings).read_text()))
+    again = QuarantineReread(store, rules.read(Path(mappings).read_text()))
     again.watch = killing(step)
     again.run()
 

@@ -14,7 +14,7 @@ from fleet_gateway import Fleet, until
 from cloud_ingest.collector import command as collecting
 from cloud_ingest.collector.command import Collector
 from cloud_ingest.collector.shared_spool import TOPIC
-from cloud_ingest.collector.spooled import Spooled, signed
+from cloud_ingest.collector.spooled import SpoolStatement, signed
 from cloud_ingest.spool.segments import read_mark, segments
 from gateway.node.links.settings import NodeSettings
 from gateway.process.configuration.config import ConfigError
@@ -99,7 +99,7 @@ async def test_what_another_collector_has_is_believed_if_that_collector_signed_i
         async with running(second):
             await until(lambda: sharing(first)["live"] == sharing(second)["live"] == names)
         stream = ("gw-b", 1)
-        told = Spooled(
+        told = SpoolStatement(
             sender="collector-2",
             life=2**32 - 1,
             receiver="collector-1",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cloud_ingest.job import report
 from cloud_ingest.ledger.gateway_totals import GatewayTotals
-from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger, Stream, ToldPlace
+from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger, ReportedPlace, Stream
 from cloud_ingest.member_place import MemberError, read_place
 from tree_handler.intervals import Intervals
 from tree_handler.members.member import MemberRecord
@@ -37,7 +37,7 @@ def ledger(*gateways: str, last: int = 10, **totals: Any) -> NumberLedger:
 
 def placed(made: NumberLedger, name: str, domain: str, group: str) -> None:
     change = LedgerChange()
-    change.place(name, ToldPlace(1, domain, group, None))
+    change.place(name, ReportedPlace(1, domain, group, None))
     made.apply(change)
 
 
@@ -86,7 +86,7 @@ def test_gateways_come_by_place_and_those_without_one_last() -> None:
 def test_a_member_record_that_cannot_be_read_is_told_and_the_row_kept() -> None:
     made = ledger("gw-a")
     change = LedgerChange()
-    change.place("gw-a", ToldPlace(1, "?", "?", "member record is not msgpack"))
+    change.place("gw-a", ReportedPlace(1, "?", "?", "member record is not msgpack"))
     made.apply(change)
     (row,) = report.fleet_of(made)
     assert (row.messages, row.domain) == (10, None)

@@ -12,8 +12,8 @@ from cloud_ingest.ledger.number_ledger import (
     LedgerChange,
     LedgerError,
     NumberLedger,
+    ReportedPlace,
     Stream,
-    ToldPlace,
 )
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
@@ -100,7 +100,7 @@ def test_the_ledger_is_the_fold_of_its_commits_and_survives_packing(
     ledger, refolded = NumberLedger(), NumberLedger()
     for spans in triggers:
         change = planned(ledger, spans).change
-        change.place("gw", ToldPlace(7, "campus", "north", None))
+        change.place("gw", ReportedPlace(7, "campus", "north", None))
         change.damage["spool"] = {5: 77}
         ledger.apply(change)
         refolded.apply(LedgerChange.unpack(change.pack()))
@@ -194,8 +194,8 @@ def test_a_snapshot_of_another_version_is_refused() -> None:
 
 def test_a_place_that_is_told_late_does_not_take_the_place_of_a_newer_one() -> None:
     change = LedgerChange()
-    change.place("gw", ToldPlace(9, "campus", "north", None))
-    change.place("gw", ToldPlace(5, "campus", "south", None))
+    change.place("gw", ReportedPlace(9, "campus", "north", None))
+    change.place("gw", ReportedPlace(5, "campus", "south", None))
     assert change.places["gw"].group == "north"
 
 

@@ -13,7 +13,7 @@ from cloud_ingest.evidence.facts import BatchFacts, GivenUp, Numbers
 from cloud_ingest.fleet.rules import AlertRules
 from cloud_ingest.fleet.watch import FleetWatch
 from cloud_ingest.ingest import measured_facts
-from cloud_ingest.ingest.measured_facts import RowFacts, Untold, measured
+from cloud_ingest.ingest.measured_facts import RowFacts, UnusableRow, measured
 from cloud_ingest.ingest.partition_columns import PartitionColumns
 from cloud_ingest.ledger.gateway_totals import GatewayTotals
 from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger
@@ -32,7 +32,7 @@ def rows(*payloads: bytes, origin_us: int = NOW_US) -> pa.Table:
     return table
 
 
-def delays(told: list[RowFacts | Untold]) -> dict[int, int]:
+def delays(told: list[RowFacts | UnusableRow]) -> dict[int, int]:
     assert len(told) == 1
     assert isinstance(told[0], RowFacts)
     (found,) = told[0].facts.delays
@@ -75,7 +75,7 @@ def test_a_row_of_which_nothing_can_be_told_is_left_out_alone(
     monkeypatch.setattr(measured_facts, "sensor_spans", failing_at(7))
     readings = [b'[{"n":"t","v":%d,"t":1760000000}]' % number for number in range(20)]
     told = list(measured(rows(*readings)))
-    assert [one.why for one in told if isinstance(one, Untold)] == ["ArrowInvalid: no 7"]
+    assert [one.why for one in told if isinstance(one, UnusableRow)] == ["ArrowInvalid: no 7"]
     parts = [one.facts.sensors for one in told if isinstance(one, RowFacts)]
     assert sum(span.count for spans in parts for span in spans) == 19
 

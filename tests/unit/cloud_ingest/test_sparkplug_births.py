@@ -10,9 +10,9 @@ from typing import Any
 import deltalake
 import pytest
 
-from cloud_ingest.ingest.again import QuarantineAgain
 from cloud_ingest.ingest.forgetting import GatewayErasure
 from cloud_ingest.ingest.kept_births import FILE, KeptBirths
+from cloud_ingest.ingest.quarantine_reread import QuarantineReread
 from cloud_ingest.mapping import births as births_module
 from cloud_ingest.mapping import rules
 from cloud_ingest.mapping.births import MAX_OF_PLACE, Birth, Births, MessageStamp
@@ -182,7 +182,7 @@ def test_what_is_in_quarantine_is_read_again_by_the_births_before_it(
     subprocess.run([sys.executable, *command], timeout=120, check=True)
     store = TableStore(str(tables))
     KeptBirths(store).take([birth(0, {1: "rpm"})])
-    assert QuarantineAgain(store, rules.read(RULES)).run().moved == 1
+    assert QuarantineReread(store, rules.read(RULES)).run().moved == 1
     assert rows(tables) == [(1, "g/n/rpm", 7.0, None)]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_ingest.collector.ownership import owner_of
-from cloud_ingest.collector.spooled import Spooled, signed, unsigned
+from cloud_ingest.collector.spooled import SpoolStatement, signed, unsigned
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 
@@ -17,7 +17,7 @@ RANGES = st.lists(st.tuples(st.integers(1, 2**32), st.integers(0, 2**32)), max_s
     lambda rows: Intervals((first, first + more) for first, more in rows)
 )
 STATEMENTS = st.builds(
-    Spooled,
+    SpoolStatement,
     NAMES,
     NUMBERS,
     NAMES,
@@ -31,13 +31,13 @@ STATEMENTS = st.builds(
 
 
 @given(STATEMENTS)
-def test_what_is_told_is_read(told: Spooled) -> None:
-    assert Spooled.decode(told.encode()) == told
+def test_what_is_told_is_read(told: SpoolStatement) -> None:
+    assert SpoolStatement.decode(told.encode()) == told
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_refused_or_read(data: bytes) -> None:
-    for read in (Spooled.decode, unsigned):
+    for read in (SpoolStatement.decode, unsigned):
         try:
             read(data)
         except ProtocolError:
@@ -45,10 +45,10 @@ def test_any_bytes_are_refused_or_read(data: bytes) -> None:
 
 
 @given(STATEMENTS, st.data())
-def test_a_statement_that_was_cut_is_refused(told: Spooled, data: st.DataObject) -> None:
+def test_a_statement_that_was_cut_is_refused(told: SpoolStatement, data: st.DataObject) -> None:
     whole = told.encode()
     with pytest.raises(ProtocolError):
-        Spooled.decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
+        SpoolStatement.decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
 def test_a_signature_goes_beside_it() -> None:

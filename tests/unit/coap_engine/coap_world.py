@@ -10,10 +10,10 @@ from coap_engine.codec import CON, CoapMessage, decode
 from coap_engine.engine import Engine
 from coap_engine.limits import EngineLimits
 from coap_engine.message import (
-    Asked,
     CoapPeer,
     CoapResponse,
     Option,
+    RequestReceived,
 )
 from coap_engine.option_numbers import OBSERVE, URI_PATH
 
@@ -36,16 +36,16 @@ class World:
         self.engine = Engine(drawn(), limits or EngineLimits())
         self.now = 100.0
 
-    def receive(self, message: CoapMessage | bytes, peer: CoapPeer = PUMP) -> list[Asked]:
+    def receive(self, message: CoapMessage | bytes, peer: CoapPeer = PUMP) -> list[RequestReceived]:
         datagram = message if isinstance(message, bytes) else message.encode()
         self.engine.receive_datagram(datagram, peer, self.now)
-        return [event for event in self.engine.events() if isinstance(event, Asked)]
+        return [event for event in self.engine.events() if isinstance(event, RequestReceived)]
 
-    def ask(self, message: CoapMessage, peer: CoapPeer = PUMP) -> Asked:
+    def ask(self, message: CoapMessage, peer: CoapPeer = PUMP) -> RequestReceived:
         (asked,) = self.receive(message, peer)
         return asked
 
-    def respond(self, asked: Asked, response: CoapResponse = WARM) -> None:
+    def respond(self, asked: RequestReceived, response: CoapResponse = WARM) -> None:
         self.engine.respond(asked.exchange, response, self.now)
 
     def sent(self) -> list[CoapMessage]:

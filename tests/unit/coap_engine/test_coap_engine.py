@@ -225,7 +225,7 @@ def test_of_a_peer_that_is_gone_nothing_is_left() -> None:
     number = world.engine.request(PUMP, CoapRequest(codes.GET), world.now)
     world.engine.forget_peer(PUMP)
     assert sorted(type(event).__name__ for event in world.engine.events()) == [
-        *("Ended", "Ended", "Unanswered")
+        *("ExchangeEnded", "ExchangeEnded", "RequestFailed")
     ]
     assert world.engine.open_exchanges == 0
     assert number not in (1, 2)

@@ -11,7 +11,7 @@ from coap_engine import codes
 from coap_engine.codec import CON, NON, CoapMessage
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.limits import EngineLimits
-from coap_engine.message import CoapPeer, CoapResponse, Ended
+from coap_engine.message import CoapPeer, CoapResponse, ExchangeEnded
 from coap_engine.rates import Rates
 from coap_engine.recent_requests import RecentLimits
 from coap_engine.share import Quota
@@ -119,7 +119,9 @@ def test_what_nobody_answers_is_given_up_and_takes_no_share_for_ever(message_typ
     world.sent()
     world.wait(2.0)
     assert [m.code for m in world.sent()] == [codes.SERVICE_UNAVAILABLE]
-    assert [e.exchange for e in world.engine.events() if isinstance(e, Ended)] == [asked.exchange]
+    assert [e.exchange for e in world.engine.events() if isinstance(e, ExchangeEnded)] == [
+        asked.exchange
+    ]
     assert world.engine.shares.requests.held == world.engine.open_exchanges == 0
     with pytest.raises(UnknownExchangeError):
         world.respond(asked)

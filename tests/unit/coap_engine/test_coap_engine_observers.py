@@ -10,7 +10,7 @@ from coap_engine.codec import ACK, CON, NON, RST, CoapMessage
 from coap_engine.errors import UnknownExchangeError
 from coap_engine.message import (
     CoapResponse,
-    Ended,
+    ExchangeEnded,
     Option,
 )
 from coap_engine.option_numbers import BLOCK2, ETAG, OBSERVE
@@ -36,7 +36,7 @@ def test_rfc_7641_an_observer_is_told_of_each_change_until_it_says_reset() -> No
     numbers = [dict(m.options)[OBSERVE] for m in (first, second)]
     assert int.from_bytes(numbers[0], "big") < int.from_bytes(numbers[1], "big")
     world.engine.receive_datagram(CoapMessage(RST, 0, second.message_id).encode(), PUMP, world.now)
-    assert world.engine.events() == [Ended(asked.exchange, "reset by the observer")]
+    assert world.engine.events() == [ExchangeEnded(asked.exchange, "reset by the observer")]
     assert world.engine.open_exchanges == 0
 
 
@@ -56,7 +56,7 @@ def test_a_last_notification_says_so_by_having_no_observe() -> None:
     world.engine.respond(asked.exchange, WARM, world.now, is_last=True)
     (last,) = world.sent()
     assert (last.type, last.options) == (CON, ())
-    assert [type(event) for event in world.engine.events()] == [Ended]
+    assert [type(event) for event in world.engine.events()] == [ExchangeEnded]
     assert world.engine.open_exchanges == 0
 
 
@@ -82,7 +82,7 @@ def test_when_an_observer_is_silent_all_that_its_address_observes_ends() -> None
     world.respond(asked[0], CoapResponse(codes.CONTENT, (), b"2"))
     world.wait(300.0)
     assert world.engine.open_exchanges == 0
-    assert [type(event) for event in world.engine.events()] == [Ended] * 3
+    assert [type(event) for event in world.engine.events()] == [ExchangeEnded] * 3
 
 
 def test_an_echo_is_never_asked_for_in_a_message_that_would_be_repeated() -> None:
@@ -116,7 +116,7 @@ def test_observing_again_with_the_same_token_takes_the_place_of_the_first() -> N
     world.respond(first)
     world.engine.receive_datagram(observe(2).encode(), PUMP, world.now)
     events = world.engine.events()
-    assert Ended(first.exchange, "observed anew") in events
+    assert ExchangeEnded(first.exchange, "observed anew") in events
     assert world.engine.open_exchanges == 1
 
 

@@ -17,7 +17,7 @@ from coap_engine import codes
 from coap_engine.codec import ACK, CON, RST, CoapMessage, decode, empty_message
 from coap_engine.engine import Engine
 from coap_engine.limits import EngineLimits
-from coap_engine.message import Asked, CoapPeer, CoapResponse, Ended, Option
+from coap_engine.message import CoapPeer, CoapResponse, ExchangeEnded, Option, RequestReceived
 from coap_engine.option_numbers import ETAG, OBSERVE, URI_PATH
 from coap_engine.recent_requests import RecentLimits
 
@@ -86,9 +86,9 @@ class LossyWorld:
         self.loss = loss
         self.now = 0.0
         self.flying: list[tuple[float, int, CoapPeer | None, ModelClient, bytes]] = []
-        self.later: list[tuple[float, Asked]] = []
+        self.later: list[tuple[float, RequestReceived]] = []
         self.carried_out: list[tuple[object, bytes]] = []
-        self.observers: dict[int, Asked] = {}
+        self.observers: dict[int, RequestReceived] = {}
         self._order = itertools.count()
 
     def fly(self, to_engine: bool, client: ModelClient, datagram: bytes) -> None:
@@ -122,11 +122,11 @@ class LossyWorld:
 
     def _serve(self) -> None:
         for event in self.engine.events():
-            if isinstance(event, Asked):
+            if isinstance(event, RequestReceived):
                 path = event.request.value(URI_PATH) or b""
                 self.carried_out.append((event.peer.address, path))
                 self.later.append((self.now + self.random.choice((0.0, 0.05, 1.0)), event))
-            elif isinstance(event, Ended):
+            elif isinstance(event, ExchangeEnded):
                 self.observers.pop(event.exchange, None)
                 self.later = [one for one in self.later if one[1].exchange != event.exchange]
         for _, asked in [one for one in self.later if one[0] <= self.now]:
@@ -236,7 +236,7 @@ def test_whatever_strangers_send_stays_within_limits_and_is_forgotten(
         peer = CoapPeer((f"10.0.0.{host}", 1), f"10.0.0.{host}")
         engine.receive_datagram(datagram, peer, now)
         for event in engine.events():
-            if isinstance(event, Asked) and is_answered:
+            if isinstance(event, RequestReceived) and is_answered:
                 engine.respond(event.exchange, CoapResponse(codes.CONTENT, (), bytes(9)), now)
         sent = engine.datagrams_to_send()
         assert sum(len(one) for one, _ in sent) <= 3 * len(datagram) + 32
@@ -264,7 +264,7 @@ def test_a_flood_of_new_addresses_leaves_no_more_than_the_limit(count: int) -> N
         datagram = CoapMessage(CON, codes.GET, 1, b"", ((URI_PATH, b"x"),)).encode()
         engine.receive_datagram(datagram, CoapPeer((address, 1), address), number / 1_000)
         for event in engine.events():
-            if isinstance(event, Asked):
+            if isinstance(event, RequestReceived):
                 engine.respond(event.exchange, CoapResponse(codes.CONTENT), number / 1_000)
         engine.datagrams_to_send()
     assert engine.remembered_requests <= 64
@@ -282,7 +282,7 @@ def test_however_much_a_client_reads_its_write_is_not_carried_out_again(
         message = CoapMessage(CON, code, number, b"", ((URI_PATH, b"x"),))
         engine.receive_datagram(message.encode(), peer, now)
         for event in engine.events():
-            if isinstance(event, Asked):
+            if isinstance(event, RequestReceived):
                 asked.append(code)
                 engine.respond(event.exchange, CoapResponse(codes.CONTENT, (), bytes(600)), now)
         engine.datagrams_to_send()

@@ -12,8 +12,8 @@ from coap_engine.limits import EngineLimits
 from coap_engine.message import (
     CoapPeer,
     CoapRequest,
-    Responded,
-    Unanswered,
+    RequestFailed,
+    ResponseReceived,
 )
 from coap_engine.option_numbers import OSCORE
 from coap_engine.share import Quota
@@ -39,7 +39,7 @@ def test_a_request_of_our_own_gets_all_blocks_of_its_answer() -> None:
         )
         world.engine.receive_datagram(answer.encode(), PUMP, world.now)
     (responded,) = world.engine.events()
-    assert isinstance(responded, Responded)
+    assert isinstance(responded, ResponseReceived)
     assert responded.response.payload == b"a" * 1_024 + b"b" * 10
 
 
@@ -51,7 +51,7 @@ def test_a_separate_answer_to_a_request_of_ours_is_acknowledged() -> None:
     world.engine.receive_datagram(
         CoapMessage(CON, codes.CONTENT, 77, asked.token, (), b"x").encode(), PUMP, world.now
     )
-    assert [type(event) for event in world.engine.events()] == [Responded]
+    assert [type(event) for event in world.engine.events()] == [ResponseReceived]
     assert seen(world.sent()) == [(ACK, 0, 77, b"", b"")]
 
 
@@ -66,7 +66,7 @@ def test_a_request_of_ours_without_answer_fails(answer: int | None) -> None:
         )
     world.wait(200.0)
     (failed,) = world.engine.events()
-    assert isinstance(failed, Unanswered)
+    assert isinstance(failed, RequestFailed)
     assert failed.exchange == number
 
 
@@ -90,11 +90,11 @@ def test_what_waits_to_be_asked_is_given_up_like_what_was_asked() -> None:
     world = World()
     numbers = [world.engine.request(PUMP, CoapRequest(codes.GET), world.now) for _ in range(3)]
     world.wait(200.0)
-    assert [e.exchange for e in world.engine.events() if isinstance(e, Unanswered)] == numbers
+    assert [e.exchange for e in world.engine.events() if isinstance(e, RequestFailed)] == numbers
     numbers = [world.engine.request(PUMP, CoapRequest(codes.GET), world.now) for _ in range(3)]
     world.sent()
     world.engine.forget_peer(PUMP)
-    assert [e.exchange for e in world.engine.events() if isinstance(e, Unanswered)] == numbers
+    assert [e.exchange for e in world.engine.events() if isinstance(e, RequestFailed)] == numbers
     assert world.sent() == []
     assert world.engine.open_exchanges == world.engine.shares.own_requests.held == 0
 
@@ -105,7 +105,7 @@ def test_a_stranger_that_is_asked_and_never_answers_does_not_keep_others_from_be
     other = CoapPeer(("192.0.2.2", 5683), "192.0.2.2")
     for peer in (STRANGER, STRANGER, STRANGER, other, other, PUMP):
         world.engine.request(peer, CoapRequest(codes.GET), world.now)
-    assert [e.exchange for e in world.engine.events() if isinstance(e, Unanswered)] == [3, 5]
+    assert [e.exchange for e in world.engine.events() if isinstance(e, RequestFailed)] == [3, 5]
     assert len(world.sent()) == 3
 
 
@@ -122,7 +122,7 @@ def test_rfc_7252_section_5_4_1_a_response_with_a_critical_option_not_known_is_r
     )
     world.engine.receive_datagram(answer.encode(), PUMP, world.now)
     (failed,) = world.engine.events()
-    assert isinstance(failed, Unanswered)
+    assert isinstance(failed, RequestFailed)
     assert failed.exchange == number
     assert seen(world.sent()) == ([(RST, 0, 77, b"", b"")] if message_type == CON else [])
 
@@ -136,4 +136,4 @@ def test_only_a_request_that_was_protected_may_have_a_protected_answer(is_protec
     answer = CoapMessage(ACK, codes.CHANGED, asked.message_id, asked.token, ((OSCORE, b""),), b"x")
     world.engine.receive_datagram(answer.encode(), PUMP, world.now)
     (event,) = world.engine.events()
-    assert isinstance(event, Responded if is_protected else Unanswered)
+    assert isinstance(event, ResponseReceived if is_protected else RequestFailed)

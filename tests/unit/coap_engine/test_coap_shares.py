@@ -79,7 +79,7 @@ PEERS = st.one_of(st.sampled_from("abcd").map(stranger), st.sampled_from("abcd")
 
 
 class ShareMachine(RuleBasedStateMachine):
-    """Against what each peer holds."""
+    """Shares are held against what each peer holds."""
 
     def __init__(self) -> None:
         super().__init__()

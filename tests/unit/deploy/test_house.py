@@ -243,6 +243,11 @@ def test_a_protocol_is_a_seam_where_another_fits_it_or_its_class_can_not_be_impo
         ("Whether it waits; see `wait`.", True),
         ("See `Part`.", True),
         ("When, if ever.", True),
+        ("Whom it waits for.", True),
+        ("From where on it waits.", True),
+        ("... and how long it waits.", True),
+        ("For whom and since when it waits.", True),
+        ("For a client that waits; see what it sends.", False),
         ("Return what waits.", False),
         ("Seed the draw.", False),
         ("", False),
@@ -262,6 +267,28 @@ def test_a_docstring_of_a_class_or_function_begins_with_no_question(
         ("dtls/a.py:5", f"do: {docstring}"),
     ]
     assert found(measured, house.QUESTIONS) == (expected if is_question else [])
+
+
+@pytest.mark.parametrize(
+    ("function", "is_found"),
+    [
+        ("def f() -> int:", True),
+        ("async def f() -> list[str]:", True),
+        ("def f() -> None:", False),
+        ("def f() -> bool:", False),
+        ("@property\ndef f(self) -> int:", False),
+    ],
+)
+def test_the_docstring_of_a_call_with_a_result_begins_with_a_verb(
+    function: str, is_found: bool
+) -> None:
+    measured = measure(dtls__a=f'{function}\n    """The size."""\n')
+    said = measure(dtls__a=f'{function}\n    """Return the size."""\n')
+
+    assert [text for _, text in found(measured, house.UNSAID_RETURNS)] == [
+        "f: The size."
+    ] * is_found
+    assert not said.findings
 
 
 @pytest.mark.parametrize("folder", ["tests", "benchmarks", "deploy"])
@@ -292,6 +319,8 @@ def test_of_a_folder_beside_the_packages_the_docstrings_are_measured_not_the_len
         ("cls._size", False),
         ("log.__len__()", False),
         ("row._replace(size=1)", False),
+        ("os._exit", False),
+        ("process._exit", True),
         ("patched.setattr(log, 'size', 1)", False),
     ],
 )

@@ -10,7 +10,7 @@ from aiocoap.message import Direction, Message
 from aiocoap.numbers.codes import Code
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, RequestReceived
 from coap_engine.shares import Shares
 from gateway.coap.oscore.answers import OscoreAnswers
 from gateway.coap.oscore.context import OscoreContext
@@ -47,7 +47,7 @@ class Resource:
         self.tell: Callable[[int, CoapResponse, bool], None] | None = None
 
     def asked(
-        self, asked: Asked, _now: float, respond: Any, _ask: Any
+        self, asked: RequestReceived, _now: float, respond: Any, _ask: Any
     ) -> tuple[CoapResponse, bool]:
         self.asked_for.append((asked.peer.principal, asked.request))
         self.tell = respond
@@ -106,7 +106,7 @@ class World:
         """Send a request that may be answered later; see `told_as`."""
         self.exchanges += 1
         return self.answers.asked(
-            Asked(self.exchanges, PEER, request),
+            RequestReceived(self.exchanges, PEER, request),
             self.clock.now_s,
             self._told,
             self.ask_device,

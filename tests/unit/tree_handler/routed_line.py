@@ -15,7 +15,7 @@ from tree_handler.replication.replication import Append, Replication, RouteBatch
 from tree_handler.routing import wire as routed_wire
 from tree_handler.routing.actions import SendRouted, ServeRouted, Settle
 from tree_handler.routing.interest import Interest, Interests
-from tree_handler.routing.locator import Behind, Locator
+from tree_handler.routing.locator import Locator, ReachUpdate
 from tree_handler.routing.routed import Routed
 from tree_handler.routing.runs import Run
 from tree_handler.routing.wire import Ask
@@ -162,8 +162,8 @@ class Line:
         return node
 
 
-def routed_behind(places: Iterable[int]) -> Behind:
-    return Behind(True, {f"gw-{place}": 1 for place in places})
+def routed_behind(places: Iterable[int]) -> ReachUpdate:
+    return ReachUpdate(True, {f"gw-{place}": 1 for place in places})
 
 
 def numbers(header: Header) -> range:

@@ -6,8 +6,8 @@ from tree_handler import batch
 from tree_handler.batch import MAX_NUMBER, Epoch, Flags
 from tree_handler.intervals import Intervals
 from tree_handler.replication.anti_entropy import MAX_REQUEST_NUMBERS, AntiEntropy
+from tree_handler.replication.neighbour_picture import MAX_FRUITLESS
 from tree_handler.replication.repair import Summary
-from tree_handler.replication.told_neighbour import MAX_FRUITLESS
 
 STREAM = ("origin", 1)
 TIMEOUT_S = 5.0

@@ -8,7 +8,7 @@ from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import ReplicationAction, SendSeek, SendSought
-from tree_handler.replication.repair import Denial, Seek, Sought
+from tree_handler.replication.repair import Denial, SearchResult, Seek
 from tree_handler.replication.search import Searches
 from tree_handler.seal import Seals
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
@@ -26,10 +26,10 @@ def searches(gateway_id: str, kept: Intervals | None = None) -> Searches:
     return made
 
 
-def sought(actions: list[ReplicationAction]) -> Sought:
+def sought(actions: list[ReplicationAction]) -> SearchResult:
     (action,) = actions
     assert isinstance(action, SendSought)
-    return Sought.decode(action.sought.encode())
+    return SearchResult.decode(action.sought.encode())
 
 
 def seek(actions: list[ReplicationAction]) -> Seek:
@@ -48,7 +48,7 @@ def test_the_origins_word_comes_by_way_of_others_and_is_for_this_search_alone() 
     assert result is not None
     assert seeker.denied(result, STREAM) == WANTED[STREAM]
     assert seeker.denied(result, ("gw-b", 1)) == Intervals()
-    another = Sought(("gw-c", 1, 2), result.left, result.origins, True, result.denials)
+    another = SearchResult(("gw-c", 1, 2), result.left, result.origins, True, result.denials)
     assert seeker.denied(another, STREAM) == Intervals()
 
 
@@ -65,10 +65,12 @@ def test_nobody_else_says_it() -> None:
     forged = Denial("gw-a", WANTED)
     seal = ModelSigner("gw-x").sign(forged.signed_part(number))
     for denials in ((), (forged,), (Denial("gw-a", WANTED, seal),)):
-        answer = Sought(number, WANTED, frozenset({"gw-a"}), True, denials)
-        assert seeker.denied(Sought.decode(answer.encode()), STREAM) == Intervals()
+        answer = SearchResult(number, WANTED, frozenset({"gw-a"}), True, denials)
+        assert seeker.denied(SearchResult.decode(answer.encode()), STREAM) == Intervals()
     with pytest.raises(ProtocolError, match="denials"):
-        Sought.decode(Sought(number, WANTED, frozenset(), True, (forged,) * 65).encode())
+        SearchResult.decode(
+            SearchResult(number, WANTED, frozenset(), True, (forged,) * 65).encode()
+        )
 
 
 def test_an_origin_that_cannot_read_its_log_denies_nothing_and_its_answer_is_not_complete() -> None:
@@ -86,6 +88,6 @@ def test_who_cannot_read_its_log_asks_the_others_nevertheless() -> None:
     between.link_up(ORIGIN, 0.0)
     between.receive_seek(SEEKER, Seek(("gw-c", 1, 1), WANTED), 0.0)
     asked = seek(between.looked(("gw-c", 1, 1), {}, was_read=False))
-    told = Sought(asked.number, {}, frozenset(), complete=True)
+    told = SearchResult(asked.number, {}, frozenset(), complete=True)
     answer = sought(between.receive_sought(ORIGIN, told))
     assert (answer.left, answer.complete) == ({}, False)

@@ -14,7 +14,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.actions import SendSeek
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Sought
+from tree_handler.replication.repair import SearchResult
 from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import Append, Lost, Replication, ReplicationAction
 
@@ -114,7 +114,7 @@ def test_what_nobody_has_is_lost_when_the_origin_was_asked_or_is_long_gone() -> 
         actions = gateway.core.repair.handle_timer(1_000.0)
         (seek,) = (action.seek for action in actions if isinstance(action, SendSeek))
         gateway.do(actions)
-        answer = Sought(seek.number, missing, frozenset(asked), complete=complete)
+        answer = SearchResult(seek.number, missing, frozenset(asked), complete=complete)
         gateway.do(gateway.core.repair.receive_sought(1, answer, 1_000.0 + after_s))
         assert gateway.got == [(3, 1)]
         gateway.do(gateway.core.repair.handle_timer(1_005.0 + after_s))

@@ -17,7 +17,7 @@ from tree_handler.members.suspicion import Question
 from tree_handler.overlays import wire as overlay_wire
 from tree_handler.overlays.plan import ID_BYTES
 from tree_handler.overlays.wire import Item
-from tree_handler.routing.direct import Passed
+from tree_handler.routing.direct import DirectMessage
 from tree_handler.routing.interest import Interest
 
 KEY = bytes(32)
@@ -139,12 +139,14 @@ def test_a_field_of_a_record_of_interest_is_read_up_to_its_bound(
 
 
 def test_a_message_for_one_gateway_goes_over_64_links_and_its_topic_has_128_characters() -> None:
-    message = Passed("gw-b", 64, "x" * 128, b"")
-    assert Passed.decode(message.encode()) == message
-    assert Passed.decode(replace(message, hops=0, topic="x").encode()).gateways_on_the_way == 64
+    message = DirectMessage("gw-b", 64, "x" * 128, b"")
+    assert DirectMessage.decode(message.encode()) == message
+    assert (
+        DirectMessage.decode(replace(message, hops=0, topic="x").encode()).gateways_on_the_way == 64
+    )
     for over in ({"hops": 65}, {"hops": -1}, {"topic": ""}, {"topic": "x" * 129}):
         with pytest.raises(ProtocolError):
-            Passed.decode(replace(message, **over).encode())
+            DirectMessage.decode(replace(message, **over).encode())
 
 
 def test_an_item_about_an_overlay_has_at_most_64_bpdus() -> None:

@@ -18,7 +18,7 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order, epochs_over
 from tree_handler.replication.answering import answer
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Request, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchResult, Seek, Summary
 from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import (
     Append,
@@ -145,7 +145,7 @@ class Node:
                 self.do(core.repair.receive_request(link, message))
             case Seek():
                 self.do(core.repair.receive_seek(link, message, now))
-            case Sought():
+            case SearchResult():
                 self.do(core.repair.receive_sought(link, message, now))
             case None:
                 self.do(core.repair.receive_done(link, now))

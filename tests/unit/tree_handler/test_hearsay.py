@@ -7,9 +7,9 @@ from tree_handler.batch import CONTROL_PREFIX, MAX_NUMBER, Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Append, ReplicationAction, SendSeek
 from tree_handler.replication.hearsay import Hearsay
-from tree_handler.replication.repair import Sought, Summary
+from tree_handler.replication.neighbour_picture import MAX_BEYOND
+from tree_handler.replication.repair import SearchResult, Summary
 from tree_handler.replication.replication import RepairSettings, Replication
-from tree_handler.replication.told_neighbour import MAX_BEYOND
 from tree_handler.seal import Seals
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
@@ -40,7 +40,9 @@ class Seeker:
         for action in actions:
             if isinstance(action, SendSeek):
                 self.sought.append((now, action.seek.wanted))
-                answer = Sought(action.seek.number, action.seek.wanted, frozenset(), complete=True)
+                answer = SearchResult(
+                    action.seek.number, action.seek.wanted, frozenset(), complete=True
+                )
                 self.do(self.core.repair.receive_sought(1, answer, now), now)
             elif isinstance(action, Append) and action.header.stream == ORIGIN:
                 self.appended.append(action)

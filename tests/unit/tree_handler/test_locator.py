@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
-from tree_handler.routing.locator import MAX_BEHIND, Behind, Locator
+from tree_handler.routing.locator import MAX_BEHIND, Locator, ReachUpdate
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
 LINKS = [(a, b) for a in range(6) for b in range(a + 1, 6)]
@@ -40,9 +40,9 @@ class Tree:
         while waiting := [pair for pair, queue in self.under_way.items() if queue]:
             for a, b in waiting:
                 payload = self.under_way[a, b].popleft()
-                self._send(b, self.nodes[b].receive(a, Behind.decode(payload)))
+                self._send(b, self.nodes[b].receive(a, ReachUpdate.decode(payload)))
 
-    def _send(self, a: int, news: dict[int, Behind]) -> None:
+    def _send(self, a: int, news: dict[int, ReachUpdate]) -> None:
         for b, behind in news.items():
             self.sent += 1
             self.under_way.setdefault((a, b), deque()).append(behind.encode())
@@ -77,10 +77,10 @@ def test_a_still_tree_sends_nothing_more() -> None:
 
 def test_what_a_blocked_link_told_counts_once_it_forwards() -> None:
     locator = Locator("a", 7)
-    locator.receive(1, Behind(True, {"b": 1, "c": 2}))
+    locator.receive(1, ReachUpdate(True, {"b": 1, "c": 2}))
     assert locator.reached == set()
     assert locator.link_of("b") is None
-    assert locator.forwards({1}) == {1: Behind(True, {"a": 7})}
+    assert locator.forwards({1}) == {1: ReachUpdate(True, {"a": 7})}
     assert locator.reached == {"b", "c"} == locator.take_came()
     assert locator.take_came() == set()
     assert locator.link_down(1) == {}
@@ -135,27 +135,27 @@ def reached_by(tree: Tree, start: int, without: int | None = None) -> set[int]:
 def test_what_is_told_survives_the_wire(
     whole: bool, added: dict[str, int], removed: frozenset[str]
 ) -> None:
-    behind = Behind(whole, added, removed)
-    assert Behind.decode(behind.encode()) == behind
+    behind = ReachUpdate(whole, added, removed)
+    assert ReachUpdate.decode(behind.encode()) == behind
 
 
 @given(st.binary(max_size=60))
 def test_any_other_bytes_are_refused_by_name(data: bytes) -> None:
     try:
-        Behind.decode(data)
+        ReachUpdate.decode(data)
     except ProtocolError as error:
         assert "behind a link" in str(error)
 
 
 def test_a_life_that_there_cannot_be_is_refused() -> None:
-    told = Behind(True, {"b": MAX_BOOT_EPOCH + 1})
+    told = ReachUpdate(True, {"b": MAX_BOOT_EPOCH + 1})
     with pytest.raises(ProtocolError, match=r"behind a link: \['b', 4294967296\]"):
-        Behind.decode(told.encode())
+        ReachUpdate.decode(told.encode())
 
 
 def test_a_neighbour_that_tells_of_too_many_gateways_is_broken() -> None:
     locator = Locator("a", 1)
     many = {f"gw-{n}": 1 for n in range(MAX_BEHIND)}
-    locator.receive(1, Behind(True, many))
+    locator.receive(1, ReachUpdate(True, many))
     with pytest.raises(ProtocolError, match="behind a link"):
-        locator.receive(1, Behind(False, {"one-more": 1}))
+        locator.receive(1, ReachUpdate(False, {"one-more": 1}))

@@ -10,7 +10,7 @@ from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Append, ReplicationAction, SendRequest, SendSeek
 from tree_handler.replication.losses import Losses
-from tree_handler.replication.repair import Sought, Summary
+from tree_handler.replication.repair import SearchResult, Summary
 from tree_handler.replication.replication import RepairSettings, Replication
 from tree_handler.replication.search import Searches
 from tree_handler.replication.stuck import STEPS, StuckSince
@@ -42,7 +42,7 @@ class Gateway:
         for action in self.losses.seek(missing, now):
             assert isinstance(action, SendSeek)
             self.sought_at.append(now)
-            found = Sought(action.seek.number, action.seek.wanted, origins, complete=True)
+            found = SearchResult(action.seek.number, action.seek.wanted, origins, complete=True)
             self.searches.receive_sought(1, found)
             self.losses.heard(now)
         return lost
@@ -110,7 +110,7 @@ def test_what_an_answer_says_nothing_of_is_asked_for_next_and_alone() -> None:
             left = {STREAM: seek.wanted.get(STREAM, Intervals()).common(named)}
             first = named.last % 30 + 1
             named = Intervals([(first, first + 9)])
-            sought = Sought(seek.number, left, frozenset(), complete=True)
+            sought = SearchResult(seek.number, left, frozenset(), complete=True)
             gateway.searches.receive_sought(1, sought)
             gateway.losses.heard(float(now))
         assert not gateway.losses.give_up(missing, float(now))
@@ -182,7 +182,7 @@ def test_what_a_neighbour_names_again_and_again_and_never_sends_is_sought_and_gi
             elif isinstance(action, SendSeek):
                 number, left = action.seek.number, action.seek.wanted
                 origins = frozenset({STREAM[0]})
-                answer = Sought(number, left, origins, complete=now > 100.0)
+                answer = SearchResult(number, left, origins, complete=now > 100.0)
                 do(core.repair.receive_sought(1, answer, now), now)
             elif isinstance(action, Append):
                 if action.header.stream == STREAM:

@@ -8,7 +8,7 @@ from tree_handler.batch import CONTROL_PREFIX, NOTE_PREFIX, Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import RepairSettings, Replication
 from tree_handler.routing.interest import Interest, Interests
-from tree_handler.routing.locator import Behind, Locator
+from tree_handler.routing.locator import Locator, ReachUpdate
 from tree_handler.routing.routed import Routed
 
 LINK = 1
@@ -35,7 +35,7 @@ class Gateway:
         self.routed.update(new, 1.0)
 
     def reaches(self, epoch: int) -> None:
-        self.locator.receive(LINK, Behind(True, {OTHER: epoch}))
+        self.locator.receive(LINK, ReachUpdate(True, {OTHER: epoch}))
         self.routed.moved(1.0)
 
     @property

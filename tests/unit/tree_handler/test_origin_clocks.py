@@ -28,7 +28,7 @@ from tree_handler.origin_clocks import (
     STAMP_US,
     OriginClocks,
 )
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 SECOND = 1_000_000
 A = ("a", 1)
@@ -38,9 +38,9 @@ A = ("a", 1)
 class Ways:
     """A locator whose ways to gateways a test sets."""
 
-    there: dict[str, WayThere] = field(default_factory=dict)
+    there: dict[str, GatewayLocation] = field(default_factory=dict)
 
-    def __call__(self, gateway_id: str) -> WayThere | None:
+    def __call__(self, gateway_id: str) -> GatewayLocation | None:
         return self.there.get(gateway_id)
 
 
@@ -147,7 +147,7 @@ def test_of_its_own_lives_a_gateway_knows_all() -> None:
 
 
 def test_who_is_not_on_the_way_of_a_message_has_no_say_in_its_age() -> None:
-    ways = Ways({"a": WayThere(1, 1)})
+    ways = Ways({"a": GatewayLocation(1, 1)})
     one = clocks("c", ways, 1, 2)
     one.heard(1, [("a", 1, 10 * SECOND, True)], 0)
     one.heard(2, [("a", 1, 10**9 * SECOND, True)], 0)
@@ -159,11 +159,11 @@ def test_who_is_not_on_the_way_of_a_message_has_no_say_in_its_age() -> None:
 
 
 def test_what_was_told_on_a_way_stands_until_another_one_is_on_it() -> None:
-    ways = Ways({"a": WayThere(1, 1)})
+    ways = Ways({"a": GatewayLocation(1, 1)})
     one = clocks("c", ways, 1, 2)
     one.heard(1, [("a", 1, 10**9 * SECOND, True)], 0)
     one.heard(2, [("a", 1, 10 * SECOND, True)], 0)
-    ways.there["a"] = WayThere(2, 1)
+    ways.there["a"] = GatewayLocation(2, 1)
     one.moved(0)
     assert waited_s(one, 0, 0) < 10
     one.link_down(1)
@@ -182,7 +182,7 @@ def test_where_nobody_is_on_the_way_the_least_counts_that_is_told() -> None:
 
 
 def test_what_was_heard_on_the_way_is_not_outdone_by_who_is_not() -> None:
-    ways = Ways({"a": WayThere(1, 1)})
+    ways = Ways({"a": GatewayLocation(1, 1)})
     one = clocks("c", ways, 1, 2)
     one.heard(1, [("a", 1, 10 * SECOND, True)], 0)
     del ways.there["a"]
@@ -210,11 +210,11 @@ def test_an_origin_that_is_a_neighbour_knows_its_own_clock_best() -> None:
 
 
 def test_an_origin_that_was_off_does_not_make_what_it_had_before_younger() -> None:
-    ways = Ways({"a": WayThere(1, 1)})
+    ways = Ways({"a": GatewayLocation(1, 1)})
     one = clocks("b", ways, 1)
     one.heard(1, [("a", 1, 0, True)], 0)
     one.link_down(1)
-    ways.there["a"] = WayThere(2, 2)
+    ways.there["a"] = GatewayLocation(2, 2)
     one.link_up(2, ("peer-2", 1))
     one.heard(2, [("a", 1, 5 * SECOND, True), ("a", 2, 5 * SECOND, True)], 12 * SECOND)
     assert 11.9 < waited_s(one, 0, 12 * SECOND) < 12
@@ -239,7 +239,7 @@ def test_of_a_life_that_its_disk_has_lost_a_gateway_hears_from_its_neighbours() 
 
 
 def test_a_neighbour_is_told_once_what_it_does_not_know_and_again_when_it_knows_it_worse() -> None:
-    one = clocks("b", Ways({"a": WayThere(1, 1)}), 1, 2)
+    one = clocks("b", Ways({"a": GatewayLocation(1, 1)}), 1, 2)
     one.heard(1, [("a", 1, 5, True)], 0)
     assert one.news(2, 0) == [("b", 1, 0, True), ("a", 1, 5, True)]
     assert one.news(2, SECOND) == []
@@ -257,7 +257,7 @@ def test_a_still_network_tells_of_clocks_every_half_an_hour() -> None:
 
 
 def test_what_is_hearsay_is_believed_nowhere_where_anybody_knows() -> None:
-    ways = Ways({"a": WayThere(1, 1)})
+    ways = Ways({"a": GatewayLocation(1, 1)})
     one = clocks("c", ways, 1, 2)
     one.heard(1, [("a", 1, 10**9 * SECOND, False)], 0)
     assert waited_s(one, 0, 0) > 10
@@ -272,12 +272,12 @@ def test_what_was_hearsay_is_told_again_when_it_is_known() -> None:
     one = clocks("c", ways, 1, 2)
     one.heard(1, [("a", 1, 5, True)], 0)
     assert ("a", 1, 5, False) in one.news(2, 0)
-    ways.there["a"] = WayThere(1, 1)
+    ways.there["a"] = GatewayLocation(1, 1)
     assert one.news(2, 0) == [("a", 1, 5, True)]
 
 
 def test_who_told_of_a_clock_is_not_told_of_it() -> None:
-    one = clocks("b", Ways({"a": WayThere(1, 1)}), 1)
+    one = clocks("b", Ways({"a": GatewayLocation(1, 1)}), 1)
     one.heard(1, [("a", 1, 5, True)], 0)
     assert one.news(1, 0) == [("b", 1, 0, True)]
 
@@ -293,7 +293,7 @@ def test_over_a_link_that_is_not_up_nothing_is_heard_or_told() -> None:
 
 
 def test_what_is_known_is_known_in_the_next_life() -> None:
-    before = clocks("b", Ways({"a": WayThere(1, 1)}), 1)
+    before = clocks("b", Ways({"a": GatewayLocation(1, 1)}), 1)
     before.heard(1, [("a", 1, 5, True)], 0)
     after = OriginClocks(("b", 2))
     after.load(before.save(SECOND))

@@ -209,7 +209,7 @@ def test_who_is_alone_for_a_day_waits_for_nobody_and_hands_out_what_is_behind_a_
 def test_what_a_neighbour_could_send_until_it_went_is_waited_for_a_day_though_more_is_missing() -> (
     None
 ):
-    """And what was missing before that, since who links anew may have both."""
+    """Wait for what was missing before that, too: who links anew may have both."""
     gateway = Gateway(begins(3, {}), message(3, 1), message(3, 3))
     repair = gateway.core.repair
     gateway.do(repair.handle_timer(0.0))  # nobody has the second

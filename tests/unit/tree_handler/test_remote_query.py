@@ -16,10 +16,10 @@ from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote.message import Answer, Query
 from tree_handler.remote.options import REQUEST_OPTIONS, RESPONSE_OPTIONS, Lengths
 from tree_handler.remote.query import (
-    Answered,
     Execute,
     Lease,
     Publication,
+    QueryAnswer,
     RemoteQueries,
     Stop,
     TimedOut,
@@ -217,7 +217,7 @@ def test_an_answer_reaches_the_one_who_asked() -> None:
     assert (execute.request, execute.reply_topic) == (GET, "$hedgerow/reply/gw-a")
     assert execute.deadline_s == 105.0
     reply = b.answer(execute, CONTENT, 100.0)
-    assert a.receive(reply.topic, reply.payload, 10.1) == [Answered(correlation, CONTENT)]
+    assert a.receive(reply.topic, reply.payload, 10.1) == [QueryAnswer(correlation, CONTENT)]
     b.handle_timer(105.0)
     assert a.next_timer() == b.next_timer() == math.inf
     assert (a.counters.answered, b.counters.executed) == (1, 1)
@@ -273,7 +273,7 @@ def test_an_answer_from_another_gateway_than_the_target_is_passed_over() -> None
     assert a.receive("$hedgerow/reply/gw-a", forged, 0.0) == []
     assert a.counters.foreign == 1
     proper = Answer("gw-b", correlation, CONTENT).encode()
-    assert a.receive("$hedgerow/reply/gw-a", proper, 0.0) == [Answered(correlation, CONTENT)]
+    assert a.receive("$hedgerow/reply/gw-a", proper, 0.0) == [QueryAnswer(correlation, CONTENT)]
 
 
 def test_beyond_the_limit_a_query_is_refused_with_the_time_to_wait() -> None:
@@ -295,7 +295,7 @@ def test_a_target_that_is_too_busy_says_so() -> None:
     [refusal] = b.receive(query.topic, query.payload, 0.0)
     assert isinstance(refusal, Publication)
     [answered] = a.receive(refusal.topic, refusal.payload, 0.0)
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, QueryAnswer)
     assert (answered.correlation, answered.response.code) == (correlation, 0xA3)
     assert b.counters.refused == 1
 
@@ -366,7 +366,7 @@ def test_a_subscription_is_told_of_changes_until_its_lease_is_over() -> None:
     a, b = RemoteQueries("gw-a", 1), RemoteQueries("gw-b", 1)
     execute, _ = subscribe(a, b)
     for body in (b"1", b"2", b"3"):
-        told = Answered(execute.correlation, ResourceResponse(0x45, body), goes_on=True)
+        told = QueryAnswer(execute.correlation, ResourceResponse(0x45, body), goes_on=True)
         assert tell(a, b, execute, body) == [told]
     assert (a.handle_timer(59.9), b.handle_timer(59.9)) == ([], [])
     assert a.handle_timer(60.0) == [TimedOut(execute.correlation)]
@@ -406,7 +406,7 @@ def test_the_end_of_a_subscription_is_told_and_leaves_nothing() -> None:
     last = b.answer(execute, ResourceResponse(0x84), 0.0)
     assert last is not None
     [answered] = a.receive(last.topic, last.payload, 2.0)
-    assert answered == Answered(execute.correlation, ResourceResponse(0x84))
+    assert answered == QueryAnswer(execute.correlation, ResourceResponse(0x84))
     b.handle_timer(5.0)
     assert a.next_timer() == b.next_timer() == math.inf
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from tests.held_objects import held_objects
 from tree_handler.remote.answered import KEPT_S
-from tree_handler.remote.asked_before import RepeatedError
 from tree_handler.remote.kept import MAX_GIVEN, KeptAnswers
 from tree_handler.remote.limits import QueryLimits
 from tree_handler.remote.message import Publication, Query
-from tree_handler.remote.query import Answered, Execute, Lease, RemoteQueries, TimedOut
+from tree_handler.remote.query import Execute, Lease, QueryAnswer, RemoteQueries, TimedOut
+from tree_handler.remote.request_memory import RepeatedError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 GET = ResourceRequest("GET", ("sensors", "valve"))
 PUT = ResourceRequest("PUT", ("sensors", "valve"), payload=b"1")
@@ -31,9 +31,9 @@ class Ways:
     """A locator of gw-a with one way, which leads to gw-b."""
 
     def __init__(self) -> None:
-        self.way: WayThere | None = WayThere(1, 1)
+        self.way: GatewayLocation | None = GatewayLocation(1, 1)
 
-    def __call__(self, gateway_id: str) -> WayThere | None:
+    def __call__(self, gateway_id: str) -> GatewayLocation | None:
         return self.way
 
 
@@ -88,10 +88,10 @@ def test_when_the_way_is_another_one_it_is_asked_again_at_once() -> None:
     ways.way = None
     assert a.moved(0.2) == []
     assert due(a, 1.0) == []  # it would go to all
-    ways.way = WayThere(1, 1)  # the same link, behind which it was lost and is again
+    ways.way = GatewayLocation(1, 1)  # the same link, behind which it was lost and is again
     [again] = a.moved(1.1)
     assert Query.decode(again.payload).deadline_ms == 3_900
-    ways.way = WayThere(2, 1)
+    ways.way = GatewayLocation(2, 1)
     assert len(a.moved(1.2)) == 1
 
 
@@ -108,7 +108,7 @@ def test_a_lost_answer_is_given_again_and_the_request_executed_once(
     [again] = due(a, 1.5)
     reply = take(b, again, 1.5)
     assert reply == lost
-    assert a.receive(reply.topic, reply.payload, 1.6) == [Answered(correlation, answer)]
+    assert a.receive(reply.topic, reply.payload, 1.6) == [QueryAnswer(correlation, answer)]
     assert (b.counters.executed, b.counters.repeated, b.counters.answered_again) == (1, 1, 1)
 
 
@@ -137,7 +137,7 @@ def test_a_write_is_not_asked_again_of_another_life_and_a_read_is() -> None:
     a, b = asker(ways), RemoteQueries("gw-b", 2)
     a.ask("gw-b", PUT, 0.0, DEADLINE_S, 1)
     read, _ = a.ask("gw-b", GET, 0.0, DEADLINE_S, 1)
-    ways.way = WayThere(1, 2)
+    ways.way = GatewayLocation(1, 2)
     [again] = a.moved(0.2)
     execute = take(b, again, 0.2)
     assert isinstance(execute, Execute)
@@ -156,7 +156,7 @@ def test_another_life_that_is_asked_again_does_not_execute_it_and_says_what_it_k
     [again] = due(a, 0.5)  # gw-a has not heard yet
     reply = take(restarted, again, 0.5)
     [answered] = a.receive(reply.topic, reply.payload, 0.6)
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, QueryAnswer)
     assert answered.response.code == code
     assert restarted.counters.executed == 0
 
@@ -181,7 +181,7 @@ def test_who_observes_and_missed_the_first_answer_is_given_the_latest() -> None:
     [again] = due(a, 0.5)
     reply = take(b, again, 0.5)
     assert a.receive(reply.topic, reply.payload, 0.6) == [
-        Answered(correlation, latest, goes_on=True)
+        QueryAnswer(correlation, latest, goes_on=True)
     ]
     assert due(a, 1.5) == []
 
@@ -267,7 +267,7 @@ def test_what_came_over_more_gateways_than_its_hop_limit_allows_is_never_execute
     for over in (on_the_way, 0):  # a copy may come by a shorter way
         [refusal] = b.receive(query.topic, query.payload, 0.0, over)
         assert isinstance(refusal, Publication)
-    refused = Answered(correlation, ResourceResponse(0xA8, b"gw-b"))  # RFC 8768, section 4
+    refused = QueryAnswer(correlation, ResourceResponse(0xA8, b"gw-b"))  # RFC 8768, section 4
     assert a.receive(refusal.topic, refusal.payload, 0.1) == [refused]
     other, within = a.ask("gw-b", limited, 0.2, DEADLINE_S, 1)
     [execute] = b.receive(within.topic, within.payload, 0.2, limit - 1)
@@ -284,9 +284,9 @@ def test_what_has_a_hop_limit_does_not_go_to_all_but_waits_until_the_place_is_kn
     correlation, query = a.ask("gw-b", limited, 0.0, DEADLINE_S, 1)
     assert query.waits
     assert due(a, 0.5) == []
-    ways.way = WayThere(1, 1)
+    ways.way = GatewayLocation(1, 1)
     sent = [one for one in a.moved(0.6) if Query.decode(one.payload).correlation == correlation]
     execute = take(b, sent[0], 0.6)
     assert (execute.correlation, execute.request) == (correlation, limited)
-    ways.way = WayThere(2, 1)
+    ways.way = GatewayLocation(2, 1)
     assert not a.ask("gw-b", limited, 0.7, DEADLINE_S, 1)[1].waits

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
-from tree_handler.remote.asked_before import (
+from tree_handler.remote.limits import DEFAULT_LIMITS
+from tree_handler.remote.message import Query, opened, sealed
+from tree_handler.remote.query import Execute, Publication, QueryAnswer, RemoteQueries
+from tree_handler.remote.request_memory import (
     DRIFT,
     SLACK_S,
     WINDOW,
-    AskedBefore,
     QueryMark,
     RepeatedError,
+    RequestMemory,
 )
-from tree_handler.remote.limits import DEFAULT_LIMITS
-from tree_handler.remote.message import Query, opened, sealed
-from tree_handler.remote.query import Answered, Execute, Publication, RemoteQueries
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.remote.seals import RemoteSeals, UnprovenError
 
@@ -92,7 +92,9 @@ def test_a_signed_query_is_executed_with_its_principal_and_roles_and_its_answer_
     execute = take(b, asked(a))
     assert execute.request == PUT
     reply = b.answer(execute, CHANGED, 0.0)
-    assert a.receive(reply.topic, reply.payload, 100.2) == [Answered(execute.correlation, CHANGED)]
+    assert a.receive(reply.topic, reply.payload, 100.2) == [
+        QueryAnswer(execute.correlation, CHANGED)
+    ]
 
 
 def test_a_member_can_ask_in_nobody_elses_name() -> None:
@@ -127,7 +129,7 @@ def test_a_query_of_another_tree_or_for_another_gateway_or_life_is_not_executed(
     [answer] = restarted.receive(before.topic, before.payload, 0.0)
     assert isinstance(answer, Publication)
     [answered] = a.receive(answer.topic, answer.payload, 101.0)
-    assert isinstance(answered, Answered)
+    assert isinstance(answered, QueryAnswer)
     assert (answered.response.code, b"ask again" in answered.response.payload) == (0xA3, True)
 
 
@@ -176,7 +178,9 @@ def test_an_answer_is_that_of_the_gateway_that_was_asked() -> None:
             a.receive("$hedgerow/reply/gw-a", payload, 100.0)
     assert a.receive("$hedgerow/reply/gw-a", sealed(body, signature), 100.0) == []
     reply = b.answer(execute, CHANGED, 0.0)
-    assert a.receive(reply.topic, reply.payload, 100.0) == [Answered(execute.correlation, CHANGED)]
+    assert a.receive(reply.topic, reply.payload, 100.0) == [
+        QueryAnswer(execute.correlation, CHANGED)
+    ]
 
 
 def test_one_gateway_can_not_take_all_that_are_executed_at_a_time() -> None:
@@ -205,7 +209,7 @@ def test_any_bytes_are_refused_with_the_protocols_own_error(body: bytes, signatu
 
 @given(st.lists(st.integers(1, 3 * WINDOW), max_size=60))
 def test_each_number_is_taken_once_in_whatever_order_they_come(numbers: list[int]) -> None:
-    before, taken, highest = AskedBefore(1), set[int](), 0
+    before, taken, highest = RequestMemory(1), set[int](), 0
     for number in numbers:
         one = QueryMark("gw-a", 1, number, 0.0, 1, DEADLINE_S)
         is_new = number not in taken and number > highest - WINDOW
@@ -220,7 +224,7 @@ def test_each_number_is_taken_once_in_whatever_order_they_come(numbers: list[int
 
 
 def test_clocks_that_come_apart_slowly_make_no_query_late() -> None:
-    before = AskedBefore(1)
+    before = RequestMemory(1)
     one = QueryMark("gw-a", 1, 1, 0.0, 1, DEADLINE_S)
     for day in range(400):
         now = day * 86_400.0

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.admission import CHALLENGES_AT_ONCE
-from tree_handler.remote.asked_before import (
+from tree_handler.remote.message import Answer, opened
+from tree_handler.remote.query import Execute, Publication, QueryAnswer, RemoteQueries
+from tree_handler.remote.repeats import MAX_CHALLENGES
+from tree_handler.remote.request_memory import (
     MAX_ASKERS,
     SLACK_S,
-    AskedBefore,
     QueryMark,
     RepeatedError,
+    RequestMemory,
     StaleError,
 )
-from tree_handler.remote.message import Answer, opened
-from tree_handler.remote.query import Answered, Execute, Publication, RemoteQueries
-from tree_handler.remote.repeats import MAX_CHALLENGES
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.remote.seals import ANSWER, RemoteSeals
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
@@ -78,7 +78,7 @@ class Pair:
                 back.append(action)
         return back
 
-    def roundtrip(self, query: Publication, way_s: float = 0.01) -> Answered | None:
+    def roundtrip(self, query: Publication, way_s: float = 0.01) -> QueryAnswer | None:
         """Carry all that follows from a query between them."""
         under_way = [query]
         while under_way:
@@ -88,7 +88,7 @@ class Pair:
             under_way = []
             for answer in back:
                 for action in self.asker.receive(answer.topic, answer.payload, self.asker_now):
-                    if isinstance(action, Answered):
+                    if isinstance(action, QueryAnswer):
                         return action
                     assert isinstance(action, Publication)
                     under_way.append(action)
@@ -214,7 +214,7 @@ def test_who_replays_queries_is_challenged_a_few_times_only() -> None:
 
 
 def test_where_there_is_no_room_for_one_more_asker_the_longest_silent_one_is_forgotten() -> None:
-    before = AskedBefore(1, max_askers=3)
+    before = RequestMemory(1, max_askers=3)
     assert MAX_ASKERS > 3
 
     def mark(asker: str, number: int, now: float, *, is_shown: bool = False) -> QueryMark:

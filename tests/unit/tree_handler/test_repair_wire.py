@@ -11,7 +11,7 @@ from tree_handler.batch import MAX_NUMBER
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication.repair import Request, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchResult, Seek, Summary
 
 FAR = ("gw", MAX_BOOT_EPOCH)
 ALL = Intervals([(1, MAX_NUMBER)])
@@ -26,9 +26,9 @@ def test_the_last_life_and_the_last_number_that_there_can_be_are_told() -> None:
 
 
 @pytest.mark.parametrize("stream, numbers", [(BEYOND, ALL), (FAR, TOO_FAR)], ids=["life", "number"])
-@pytest.mark.parametrize("kind", [Summary, Request, Seek, Sought])
+@pytest.mark.parametrize("kind", [Summary, Request, Seek, SearchResult])
 def test_a_life_or_a_number_that_there_cannot_be_is_refused(
-    kind: type[Summary | Request | Seek | Sought],
+    kind: type[Summary | Request | Seek | SearchResult],
     stream: tuple[str, int],
     numbers: Intervals,
 ) -> None:
@@ -37,7 +37,7 @@ def test_a_life_or_a_number_that_there_cannot_be_is_refused(
         Summary: [False, [], [[*stream, 1, list(numbers)]]],
         Request: [row],
         Seek: ["gw-a", 1, 1, [row]],
-        Sought: ["gw-a", 1, 1, [row], [], True],
+        SearchResult: ["gw-a", 1, 1, [row], [], True],
     }
     with pytest.raises(ProtocolError, match=f"{kind.__name__.lower()} (epoch|range): "):
         kind.decode(msgpack.packb(told[kind]))
@@ -61,7 +61,7 @@ STREAMS = [["a", epoch, MANY] for epoch in (1, 2, 3)]
         (Summary, [True, [[name, MANY] for name in "abc"], []]),
         (Request, STREAMS),
         (Seek, ["a", 1, 1, STREAMS]),
-        (Sought, ["a", 1, 1, [], [], True, [[name, STREAMS[:1], b""] for name in "abc"]]),
+        (SearchResult, ["a", 1, 1, [], [], True, [[name, STREAMS[:1], b""] for name in "abc"]]),
     ],
 )
 def test_ranges_of_a_message_are_counted_wherever_they_stand(of: Any, row: list[Any]) -> None:

@@ -18,7 +18,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import delivery, epoch_order
 from tree_handler.replication.delivery import Deliver, DeliverLogged
-from tree_handler.replication.repair import Request, Seek, Sought, Summary
+from tree_handler.replication.repair import Request, SearchResult, Seek, Summary
 from tree_handler.replication.replication import (
     Append,
     Look,
@@ -169,7 +169,7 @@ class Network:
             case "seek":
                 actions = core.repair.receive_seek(a, Seek.decode(payload), self.now)
             case "sought":
-                actions = core.repair.receive_sought(a, Sought.decode(payload), self.now)
+                actions = core.repair.receive_sought(a, SearchResult.decode(payload), self.now)
             case _:
                 actions = core.repair.receive_done(a, self.now)
         self.carry_out(b, actions)

@@ -128,7 +128,7 @@ class Pair:
         ]
         self.now = 0.0
         self.waited_s = 0.0
-        """For how long each message is under way."""
+        """The time that each message is under way."""
         self.sent: list[bytes] = []
         self._wire: deque[tuple[int, bytes]] = deque()
 

@@ -24,7 +24,7 @@ from tree_handler.replication.actions import (
     SendSought,
 )
 from tree_handler.replication.ranges_wire import MAX_RANGES
-from tree_handler.replication.repair import Denial, Seek, Sought
+from tree_handler.replication.repair import Denial, SearchResult, Seek
 from tree_handler.replication.search import MAX_KEPT_RANGES, Searches
 
 STREAM = ("origin", 1)
@@ -59,7 +59,7 @@ class Graph:
                 case SendSeek(link, seek):
                     self.say(at, link, Seek.decode(seek.encode()))
                 case SendSought(link, sought):
-                    self.say(at, link, Sought.decode(sought.encode()))
+                    self.say(at, link, SearchResult.decode(sought.encode()))
                 case SendRepair(link, frame):
                     self.say(at, link, frame)
                 case Look(link, number, wanted):
@@ -93,7 +93,7 @@ class Graph:
         core = self.cores[b]
         if isinstance(message, Seek):
             self.do(b, core.receive_seek(a, message, 0.0))
-        elif isinstance(message, Sought):
+        elif isinstance(message, SearchResult):
             self.do(b, core.receive_sought(a, message))
         else:
             assert isinstance(message, bytes)
@@ -219,7 +219,7 @@ def test_a_newcomer_that_has_too_much_to_do_makes_an_answer_prove_nothing() -> N
         pass
     assert line.cores[0].result is not None
     line.link(1, 2)
-    line.wires[2, 1].append(Sought(("seeker", 1, 1), {}, frozenset(), complete=False))
+    line.wires[2, 1].append(SearchResult(("seeker", 1, 1), {}, frozenset(), complete=False))
     while line.step(random.Random(0)):
         pass
     assert line.cores[0].result is None
@@ -271,7 +271,7 @@ def test_who_links_late_is_asked_for_as_many_ranges_as_may_be_and_the_rest_is_no
     (asked,) = searches.link_up(2, 0.0)
     assert isinstance(asked, SendSeek)
     assert len(Seek.decode(asked.seek.encode()).wanted[STREAM]) == MAX_RANGES
-    (told,) = searches.receive_sought(1, Sought(number, {}, frozenset(), complete=True))
+    (told,) = searches.receive_sought(1, SearchResult(number, {}, frozenset(), complete=True))
     assert isinstance(told, SendSought)
     assert not told.sought.complete
 
@@ -288,17 +288,17 @@ def test_denials_of_many_ranges_leave_an_answer_that_can_be_read() -> None:
     for link in range(1, 4):
         origin = f"origin-{link}"
         denial = Denial(origin, {(origin, 1): lacks}, b"seal")
-        answer = Sought(seek.number, {}, frozenset(), complete=True, denials=(denial,))
+        answer = SearchResult(seek.number, {}, frozenset(), complete=True, denials=(denial,))
         sent = searches.receive_sought(link, answer)
     (told,) = sent
     assert isinstance(told, SendSought)
-    assert Sought.decode(told.sought.encode()).denials
+    assert SearchResult.decode(told.sought.encode()).denials
 
 
-def answer(number: int) -> Sought:
+def answer(number: int) -> SearchResult:
     """A neighbour found nothing."""
     wanted = {STREAM: Intervals([(1, 3)])}
-    return Sought(("a", 1, number), wanted, frozenset(), complete=True)
+    return SearchResult(("a", 1, number), wanted, frozenset(), complete=True)
 
 
 def test_who_has_too_many_searches_says_that_its_answer_proves_nothing(
@@ -321,10 +321,10 @@ def test_an_answer_that_makes_room_before_it_has_settled_proves_nothing_any_more
     core.link_up(2, 0.0)
     wanted = {STREAM: Intervals([(1, 1)])}
 
-    def answered(seeker: str) -> list[Sought]:
+    def answered(seeker: str) -> list[SearchResult]:
         number = (seeker, 1, 1)
         core.receive_seek(1, Seek(number, wanted), 0.0)
-        nothing = Sought(number, wanted, frozenset(), complete=True)
+        nothing = SearchResult(number, wanted, frozenset(), complete=True)
         sent = core.receive_sought(2, nothing)
         assert all(isinstance(one, SendSought) and one.link == 1 for one in sent)
         return [one.sought for one in sent if isinstance(one, SendSought)]
@@ -344,11 +344,13 @@ def test_the_own_answer_makes_no_room_for_those_of_others() -> None:
     wanted = {STREAM: Intervals([(1, 1)])}
     asked = [one for one in core.begin(wanted, 0.0) if isinstance(one, SendSeek)]
     for one in asked:
-        core.receive_sought(one.link, Sought(one.seek.number, wanted, frozenset(), complete=True))
+        core.receive_sought(
+            one.link, SearchResult(one.seek.number, wanted, frozenset(), complete=True)
+        )
     for seeker in range(search.MAX_SEARCHES):
         number = (f"seeker-{seeker}", 1, 1)
         core.receive_seek(1, Seek(number, wanted), 0.0)
-        core.receive_sought(2, Sought(number, wanted, frozenset(), complete=True))
+        core.receive_sought(2, SearchResult(number, wanted, frozenset(), complete=True))
     assert core.result is not None
     (sent,) = core.link_up(3, 0.0)
     assert isinstance(sent, SendSeek)
@@ -360,13 +362,13 @@ def test_searches_for_ever_more_ranges_take_no_more_memory_than_they_may() -> No
     core.link_up(1, 0.0)
     core.link_up(2, 0.0)
     wanted = {STREAM: Intervals((number, number) for number in range(1, 2 * MAX_RANGES, 2))}
-    answers: list[Sought] = []
+    answers: list[SearchResult] = []
     for seeker in range(MAX_KEPT_RANGES // MAX_RANGES + 5):
         number = (f"seeker-{seeker}", 1, 1)
         sent = core.receive_seek(1, Seek(number, dict(wanted)), 0.0)
         answers += [one.sought for one in sent if isinstance(one, SendSought)]
         if seeker % 2:  # an answer is let settle, and needs its ranges until then
-            core.receive_sought(2, Sought(number, dict(wanted), frozenset(), complete=True))
+            core.receive_sought(2, SearchResult(number, dict(wanted), frozenset(), complete=True))
     assert [one.complete for one in answers] == [False] * 5
     core.handle_timer(1_000.0)
     core.handle_timer(2_000.0)
@@ -389,14 +391,14 @@ def test_searches_that_are_over_are_remembered_within_a_limit(
 
 @given(st.binary(max_size=60))
 def test_no_bytes_raise_anything_but_a_protocol_error(data: bytes) -> None:
-    for decode in (Seek.decode, Sought.decode):
+    for decode in (Seek.decode, SearchResult.decode):
         try:
             decode(data)
         except ProtocolError:
             continue
 
 
-def told_on(seek: Seek, *answers: Sought, own: str = "gw") -> Sought:
+def told_on(seek: Seek, *answers: SearchResult, own: str = "gw") -> SearchResult:
     """Return the answer that the seeker gets when all gateways behind this one have answered."""
     searches = Searches(own, 1, lambda _: Intervals(), 10.0)
     for link in range(1 + len(answers)):
@@ -404,17 +406,17 @@ def told_on(seek: Seek, *answers: Sought, own: str = "gw") -> Sought:
     sent = searches.receive_seek(0, seek, 0.0)
     assert len(sent) == len(answers)
     for link, answer in enumerate(answers, 1):
-        sent = searches.receive_sought(link, Sought.decode(answer.encode()))
+        sent = searches.receive_sought(link, SearchResult.decode(answer.encode()))
     (told,) = sent
     assert isinstance(told, SendSought)
-    return Sought.decode(told.sought.encode())
+    return SearchResult.decode(told.sought.encode())
 
 
 def test_an_answer_with_origins_that_nobody_asked_for_harms_no_link_of_who_passes_it_on() -> None:
     seek = Seek(("seeker", 1, 1), {("gw", 1): Intervals([(1, 3)]), STREAM: Intervals([(1, 3)])})
     made_up = frozenset(f"made-up-{number}" for number in range(1_000))
-    liar = Sought(seek.number, seek.wanted, made_up, complete=True)
-    honest = Sought(seek.number, seek.wanted, frozenset({STREAM[0]}), complete=True)
+    liar = SearchResult(seek.number, seek.wanted, made_up, complete=True)
+    honest = SearchResult(seek.number, seek.wanted, frozenset({STREAM[0]}), complete=True)
     assert told_on(seek, liar, honest).origins == {"gw", STREAM[0]}
 
 
@@ -428,7 +430,7 @@ def test_denials_of_what_nobody_sought_harm_no_link_of_who_passes_them_on() -> N
         Denial(STREAM[0], others, b""),
     )
     answers = [
-        Sought(seek.number, seek.wanted, frozenset(), complete=True, denials=(one,))
+        SearchResult(seek.number, seek.wanted, frozenset(), complete=True, denials=(one,))
         for one in (*made_up, true)
     ]
     assert told_on(seek, *answers).denials == (true,)
@@ -441,7 +443,7 @@ def test_an_answer_is_within_the_bytes_that_its_receiver_takes() -> None:
     wanted = {(name, 1): Intervals([(1, 1)]) for name in names[1:]} | {(names[0], 1): far}
     seek = Seek(("seeker", 1, 1), wanted)
     answers = [
-        Sought(
+        SearchResult(
             seek.number,
             wanted,
             frozenset(names),
@@ -472,7 +474,7 @@ def test_who_has_just_started_proves_nothing_until_all_neighbours_can_have_linke
     assert is_proof(2, 104.0)
     origin.link_up(2, 110.0)
     assert origin.receive_seek(1, Seek(("seeker", 1, 3), wanted), 110.0)[0].link == 2
-    (answer,) = origin.receive_sought(2, Sought(("seeker", 1, 3), wanted, frozenset(), True))
+    (answer,) = origin.receive_sought(2, SearchResult(("seeker", 1, 3), wanted, frozenset(), True))
     assert answer.sought.complete
 
 

@@ -15,7 +15,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.flags import ADDRESS_BYTES
 from tree_handler.intervals import Intervals
 from tree_handler.proof import Verdict
-from tree_handler.replication.repair import Sought
+from tree_handler.replication.repair import SearchResult
 from tree_handler.routing import wire
 from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Tell, before_in, pack_pairs
 from tree_handler.seal import Seals, address_of, is_addressed
@@ -44,9 +44,9 @@ def test_any_routed_message_is_read_or_refused(fields: list[Any], kind: int) -> 
 @given(st.lists(values, max_size=8))
 def test_any_answer_to_a_search_is_read_or_refused(row: list[Any]) -> None:
     with suppress(ProtocolError):
-        Sought.decode(msgpack.packb(row))
+        SearchResult.decode(msgpack.packb(row))
     with suppress(ProtocolError):
-        Sought.decode(msgpack.packb(["gw-a", 1, 1, [], [], True, row]))
+        SearchResult.decode(msgpack.packb(["gw-a", 1, 1, [], [], True, row]))
 
 
 @given(st.binary(max_size=120), st.sampled_from([0, Flags.ADDRESSED]))

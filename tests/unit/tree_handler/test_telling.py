@@ -15,10 +15,10 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication import epochs_over, repair
 from tree_handler.replication.actions import Append, SendRequest, SendSummary
 from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.neighbour_picture import MAX_TOLD_STREAMS
 from tree_handler.replication.repair import MAX_RANGES, MAX_SUMMARY_ROWS, Summary
 from tree_handler.replication.replication import Replication
 from tree_handler.replication.telling import Telling
-from tree_handler.replication.told_neighbour import MAX_TOLD_STREAMS
 
 
 def everything(stream: Epoch) -> bool:

@@ -17,7 +17,7 @@ from tree_handler.replication.ranges_wire import MAX_RANGES, MAX_STREAMS
 from tree_handler.replication.repair import Request
 from tree_handler.retained import sync_wire
 from tree_handler.routing import wire
-from tree_handler.routing.locator import MAX_BEHIND, Behind
+from tree_handler.routing.locator import MAX_BEHIND, ReachUpdate
 from tree_handler.sharing.claims import GROUPS_MAX, Claims
 from tree_handler.sharing.handed_on import HandedOn
 from tree_handler.unpacking import MessageSize, unpack, unpack_head
@@ -68,8 +68,8 @@ def test_the_largest_messages_that_gateways_send_fit() -> None:
     asked = {(name, 1): one for name, one in zip(NAMES, ranges, strict=False)}
     assert Request.decode(Request(asked).encode()).wanted == asked
 
-    behind = Behind(True, dict.fromkeys(NAMES, 1 << 30), frozenset(NAMES))
-    assert Behind.decode(behind.encode()).added == behind.added
+    behind = ReachUpdate(True, dict.fromkeys(NAMES, 1 << 30), frozenset(NAMES))
+    assert ReachUpdate.decode(behind.encode()).added == behind.added
 
     told = [(name, 1 << 30, 1 << 50, True) for name in NAMES]
     assert sum(len(origin_clocks.unpack(one)) for one in origin_clocks.pack(told)) == len(NAMES)

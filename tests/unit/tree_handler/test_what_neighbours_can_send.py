@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tree_handler import batch
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
-from tree_handler.replication import told_neighbour
+from tree_handler.replication import neighbour_picture
 from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.neighbour_picture import MAX_TOLD_RANGES, NeighbourPicture
 from tree_handler.replication.repair import Summary
-from tree_handler.replication.told_neighbour import MAX_TOLD_RANGES, ToldNeighbour
 
 LINK = 1
 STREAMS = [(name, epoch) for name in ("a", "$a", "b") for epoch in (1, 2)]
@@ -51,7 +51,7 @@ class LookedAt(Mapping[Epoch, Intervals]):
         return len(self._have)
 
 
-def by_looking_at_all(state: ToldNeighbour, have: Mapping[Epoch, Intervals]) -> dict[Epoch, str]:
+def by_looking_at_all(state: NeighbourPicture, have: Mapping[Epoch, Intervals]) -> dict[Epoch, str]:
     found = {}
     for stream in state.picture.have:
         wanted = state._believed(stream).without(have.get(stream, Intervals()))
@@ -96,8 +96,8 @@ def test_all_that_a_neighbour_can_send_of_what_is_lacking_is_found(
 
 
 def test_a_stream_whose_refusals_are_forgotten_for_want_of_room_is_asked_for_again() -> None:
-    state = ToldNeighbour({}, False)
-    most = told_neighbour.MAX_FALSE_STREAMS
+    state = NeighbourPicture({}, False)
+    most = neighbour_picture.MAX_FALSE_STREAMS
     told = {("a", epoch): Intervals([(1, 3)]) for epoch in range(1, most + 2)}
     for stream, numbers in told.items():
         assert state.told(stream, numbers)

@@ -67,11 +67,11 @@ class Plot:
         return self.height - BOTTOM
 
     def y(self, high: float, low: float = 0.0) -> Scale:
-        """Values from a lowest to a highest to coordinates."""
+        """Return values from a lowest to a highest to coordinates."""
         return Scale(low, high, self.bottom, TOP)
 
     def log_y(self, values: Iterable[float]) -> LogScale:
-        """Values to coordinates, logarithmically."""
+        """Return values to coordinates, logarithmically."""
         return LogScale.of(values, self.bottom, TOP)
 
     def under(self) -> list[Element]:
@@ -94,7 +94,7 @@ class Plot:
         return made
 
     def value_axis(self, ticks: Sequence[float], at: Scale | LogScale, unit: str) -> list[Element]:
-        """Lines across the plot with their values, the highest with its unit."""
+        """Return lines across the plot with their values, the highest with its unit."""
         made = []
         for value in ticks:
             y = at(value)
@@ -127,7 +127,7 @@ class Plot:
 
 
 def path(points: Iterable[Point]) -> str:
-    """The data of a ``path`` through points, in straight lines."""
+    """Return the data of a ``path`` through points, in straight lines."""
     return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
 
 

@@ -1,4 +1,4 @@
-"""Whom each gateway called the root, over time: a lane a gateway."""
+"""Lanes of the roots over time: a lane a gateway shows which one it called the root."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Stretch:
 
 
 def stretches(answers: RootAnswers, until_s: float) -> Iterator[Stretch]:
-    """The stretches of one gateway, in order; each lasts until an answer that differs."""
+    """Yield the stretches of one gateway, in order; each lasts until an answer that differs."""
     start_s, root = 0.0, answers[0][1] if answers else None
     for at_s, said in answers:
         if said != root:
@@ -47,7 +47,7 @@ def draw(
     scene: Scene,
     width: float,
 ) -> Element:
-    """The lanes of the gateways that ``classes`` names.
+    """Return the lanes of the gateways that ``classes`` names.
 
     Args:
         name: unique on the page.
@@ -66,7 +66,7 @@ def draw(
             lanes += _bar(plot, stretch, y + (_LANE - _BAR) / 2, classes)
     return drawing(
         name,
-        "Whom each gateway called the root",
+        "The gateway that each one called the root",
         in_words(told, list(classes), scene),
         plot.width,
         plot.height,
@@ -77,7 +77,7 @@ def draw(
 
 
 def in_words(told: Mapping[str, RootAnswers], gateways: Sequence[str], scene: Scene) -> str:
-    """The lanes as sentences."""
+    """Return the lanes as sentences."""
     said = [scene.text]
     for gateway in gateways:
         parts = (

@@ -17,7 +17,7 @@ _LINES = ((50, "p50"), (99, "p99"))
 
 
 def draw(name: str, took: Sequence[Point], scene: Scene, width: float) -> Element:
-    """The dots and both lines, on a logarithmic axis.
+    """Return the dots and both lines, on a logarithmic axis.
 
     Args:
         name: unique on the page.
@@ -40,7 +40,7 @@ def draw(name: str, took: Sequence[Point], scene: Scene, width: float) -> Elemen
             data.append(element("path", d=path(steps), class_=f"curve {style}"))
     return drawing(
         name,
-        "How long messages took from their device to a subscriber of another gateway",
+        "Time that messages took from their device to a subscriber of another gateway",
         in_words(took, scene),
         plot.width,
         plot.height,
@@ -52,7 +52,7 @@ def draw(name: str, took: Sequence[Point], scene: Scene, width: float) -> Elemen
 
 
 def over_time(took: Sequence[Point], percent: float) -> Iterator[Point]:
-    """The start of each interval that has messages, and the percentile of these."""
+    """Yield the start of each interval that has messages, and the percentile of these."""
     for at, within in groupby(sorted(took), key=lambda point: point[0] // INTERVAL_S):
         yield at * INTERVAL_S, percentile([ms for _, ms in within], percent)
 

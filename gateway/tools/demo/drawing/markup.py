@@ -10,7 +10,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def element(name: str, *children: Element | str, **attributes: str | float) -> Element:
-    """An element; text among its children is escaped when it is written.
+    """Return an element; text among its children is escaped when it is written.
 
     Args:
         name: of the element.
@@ -35,7 +35,8 @@ def element(name: str, *children: Element | str, **attributes: str | float) -> E
 def drawing(
     name: str, title: str, text: str, width: float, height: float, *children: Element
 ) -> Element:
-    """An ``svg`` that reads as one picture with a name and a text (SVG accessibility, section 5).
+    """Return an ``svg`` that reads as one picture with a name and a text (SVG accessibility,
+    section 5).
 
     Args:
         name: unique on the page; the ids of title and text are made of it.
@@ -59,7 +60,7 @@ def drawing(
 
 
 def label(text: str, x: float, y: float, *, anchor: str = "start", class_: str = "") -> Element:
-    """A line of text: ``anchor`` is start, middle or end."""
+    """Return a line of text: ``anchor`` is start, middle or end."""
     classes = {"class_": class_} if class_ else {}
     return element("text", text, x=x, y=y, text_anchor=anchor, **classes)
 
@@ -70,7 +71,7 @@ def written(root: Element) -> str:
 
 
 def number(value: float) -> str:
-    """A coordinate with at most one decimal place, which is what a screen can show."""
+    """Return a coordinate with at most one decimal place, which is what a screen can show."""
     text = f"{value:.1f}".removesuffix(".0")
     return "0" if text == "-0" else text
 

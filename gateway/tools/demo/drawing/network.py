@@ -21,7 +21,7 @@ _LETTERS = 13
 
 
 def draw(name: str, title: str, network: DemoNetwork) -> Element:
-    """The gateways on a ring, the first one on top, and collectors inside it.
+    """Return the gateways on a ring, the first one on top, and collectors inside it.
 
     Args:
         name: unique on the page.
@@ -81,7 +81,7 @@ def in_words(network: DemoNetwork) -> str:
 
 
 def _on_circle(at: int, of: int) -> Point:
-    """A place on the unit circle, from the top and against the clock."""
+    """Return a place on the unit circle, from the top and against the clock."""
     angle = -math.pi / 2 - 2 * math.pi * at / of
     # Stretched, so that three reach both sides of the drawing.
     return max(-1.0, min(1.0, math.cos(angle) * 1.16)), math.sin(angle)

@@ -17,7 +17,7 @@ _GAP = 1.0
 
 
 def per_second(times_s: Sequence[float], until_s: float) -> list[float]:
-    """Messages a second in each interval from 0 on; times beyond the ends are left out."""
+    """Return messages a second in each interval from 0 on; times beyond the ends are left out."""
     counts = [0] * max(1, math.ceil(until_s / INTERVAL_S))
     for at_s in times_s:
         at = math.floor(at_s / INTERVAL_S)
@@ -33,7 +33,7 @@ def draw(
     scene: Scene,
     width: float,
 ) -> Element:
-    """A stack of bars for each half second.
+    """Return a stack of bars for each half second.
 
     Args:
         name: unique on the page.
@@ -72,7 +72,7 @@ def draw(
 
 
 def in_words(rates: Mapping[str, Sequence[float]], scene: Scene) -> str:
-    """The mean rates before the kill, while the gateway was away and after."""
+    """Return the mean rates before the kill, while the gateway was away and after."""
     back_s = scene.until_s if scene.back_s is None else scene.back_s
     spans = (
         ("before the kill", 0.0, scene.killed_s),
@@ -91,6 +91,6 @@ def in_words(rates: Mapping[str, Sequence[float]], scene: Scene) -> str:
 
 
 def mean_rate(series: Sequence[float], start_s: float, end_s: float) -> float:
-    """The mean of the intervals that begin in a span of time; 0 where none does."""
+    """Return the mean of the intervals that begin in a span of time; 0 where none does."""
     within = [rate for at, rate in enumerate(series) if start_s <= at * INTERVAL_S < end_s]
     return sum(within) / len(within) if within else 0.0

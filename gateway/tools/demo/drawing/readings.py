@@ -38,7 +38,7 @@ class Curve:
 
 
 def draw(name: str, curve: Curve, scene: Scene, width: float) -> Element:
-    """A line through the readings, broken where none came for `GAP_S`.
+    """Return a line through the readings, broken where none came for `GAP_S`.
 
     Args:
         name: unique on the page.
@@ -73,7 +73,7 @@ def draw(name: str, curve: Curve, scene: Scene, width: float) -> Element:
 
 
 def unbroken(points: Iterable[Point]) -> Iterator[list[Point]]:
-    """The points in runs without a silence of more than `GAP_S`."""
+    """Yield the points in runs without a silence of more than `GAP_S`."""
     run: list[Point] = []
     for point in points:
         if run and point[0] - run[-1][0] > GAP_S:

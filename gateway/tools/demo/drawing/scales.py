@@ -28,7 +28,7 @@ class Scale:
     end: float
 
     def __call__(self, value: float) -> float:
-        """The coordinate of a value."""
+        """Return the coordinate of a value."""
         return _between(self.start, self.end, value, self.low, self.high)
 
     def ticks(self, most: int) -> list[float]:
@@ -65,12 +65,12 @@ class LogScale:
         return cls(low, max(math.ceil(max(powers, default=0.0)), low + 1), start, end)
 
     def __call__(self, value: float) -> float:
-        """The coordinate of a value; one that has no logarithm is drawn at the low end."""
+        """Return the coordinate of a value; one that has no logarithm is drawn at the low end."""
         power = math.log10(value) if value > 0 else self.low
         return _between(self.start, self.end, power, self.low, self.high)
 
     def ticks(self) -> list[float]:
-        """The powers of ten within it."""
+        """Return the powers of ten within it."""
         return [10.0**power for power in range(self.low, self.high + 1)]
 
 
@@ -81,6 +81,6 @@ def _between(start: float, end: float, value: float, low: float, high: float) ->
 
 
 def _step(least: float) -> float:
-    """The smallest of 1, 2 and 5 times a power of ten that is not below ``least``."""
+    """Return the smallest of 1, 2 and 5 times a power of ten that is not below ``least``."""
     power = 10.0 ** math.floor(math.log10(least))
     return power * next((step for step in _STEPS if power * step >= least * (1 - 1e-9)), _STEPS[-1])

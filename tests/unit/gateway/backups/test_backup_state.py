@@ -15,7 +15,7 @@ from gateway.backups import notes, trials
 from gateway.backups.backup_state import BackupFiles, BackupState, standing
 from gateway.backups.trials import BackupTrial
 from gateway.process.fleet_status import own_status
-from gateway.process.status.doctor import Examined, Weight, findings
+from gateway.process.status.doctor import DoctorObservations, Weight, findings
 from record_formats.status_record import StatusRecord, decode
 
 DAY_S = 86_400.0
@@ -102,10 +102,10 @@ def test_the_record_and_the_doctor_tell_it() -> None:
     why = "no good backup for 4 days"
     record = StatusRecord(interval_s=1, backup="overdue", backup_why=why, backup_age_s=4 * DAY_S)
     assert decode(record.encode()) == record
-    (found,) = findings(Examined(backup=BackupState("overdue", why, None)))
+    (found,) = findings(DoctorObservations(backup=BackupState("overdue", why, None)))
     assert (found.weight, found.about) == (Weight.WRONG, "backup")
-    (found,) = findings(Examined(backup=BackupState("trial failed", "cut", 1.0)))
+    (found,) = findings(DoctorObservations(backup=BackupState("trial failed", "cut", 1.0)))
     assert found.weight is Weight.WRONG and "backup check" in found.advice
-    (found,) = findings(Examined(backup=BackupState("good", "full", 1.0)))
+    (found,) = findings(DoctorObservations(backup=BackupState("good", "full", 1.0)))
     assert found.weight is Weight.LOOK
-    assert findings(Examined(backup=BackupState("good", "", 1.0))) == []
+    assert findings(DoctorObservations(backup=BackupState("good", "", 1.0))) == []

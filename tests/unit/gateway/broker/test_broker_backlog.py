@@ -149,7 +149,7 @@ class Waiting(RuleBasedStateMachine):
         self.log.is_unreadable = not self.log.is_unreadable
 
     def _dropped(self, count: int, found: QueuedDelivery | None) -> None:
-        """Of what was read with the message that was found, the log had so many no longer."""
+        """Note how much of what was read with the message that was found the log no longer had."""
         here = {one[0].ref for one in (*self.backlog.in_memory(), *([found] if found else []))}
         gone = [
             one

@@ -9,7 +9,7 @@ import pytest
 from aiocoap import Code, Message, resource
 
 from coap_engine import codes
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, RequestReceived
 from coap_engine.rates import Rates
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
@@ -88,7 +88,7 @@ class World:
         self.exchanges += 1
         request = CoapRequest(codes.GET, (PATH,), observe=observe)
         return self.answers.asked(
-            Asked(self.exchanges, peer, request),
+            RequestReceived(self.exchanges, peer, request),
             now,
             lambda exchange, response, is_last: self.told.append(
                 (exchange, response.payload, is_last)
@@ -150,7 +150,7 @@ async def test_a_write_is_not_made_for_who_may_no_more_when_its_resource_is_aske
     world, told, is_in = World(Rates(), access), list[CoapResponse](), [True]
     for number in range(2):
         request = CoapRequest(codes.POST, (PATH,), is_still_in=lambda: is_in[0])
-        asked = Asked(number, meter, request)
+        asked = RequestReceived(number, meter, request)
         answers = world.answers.asked(
             asked, 0.0, lambda _, told_now, __: told.append(told_now), nobody
         )
@@ -200,7 +200,7 @@ async def test_rfc_7252_section_5_7_2_nobody_is_asked_for_another(
 ) -> None:
     world = World(Rates())
     request = CoapRequest(codes.GET, (PATH,), route=(option,))
-    answer = world.answers.asked(Asked(1, OPERATOR, request), 0.0, nobody, nobody)
+    answer = world.answers.asked(RequestReceived(1, OPERATOR, request), 0.0, nobody, nobody)
     assert answer is not None
     assert (answer[0].code, world.well.asked) == (codes.PROXYING_NOT_SUPPORTED, 0)
 

@@ -6,7 +6,7 @@ import pytest
 from aiocoap import resource
 
 from coap_engine import codes
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, RequestReceived
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.access import CoapAccess
@@ -78,7 +78,9 @@ class World:
         def nobody(*_: object) -> None:
             raise AssertionError("nothing is answered later, and no peer asked")
 
-        answer = self.answers.asked(Asked(self._exchanges, peer, request), self.now, nobody, nobody)
+        answer = self.answers.asked(
+            RequestReceived(self._exchanges, peer, request), self.now, nobody, nobody
+        )
         assert answer is not None
         return answer
 

@@ -13,7 +13,7 @@ from aiocoap import resource
 from coap_engine import codes
 from coap_engine.codec import CON, CoapMessage
 from coap_engine.engine import Engine
-from coap_engine.message import Asked, CoapPeer, CoapRequest, CoapResponse
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, RequestReceived
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import Answers, RequestAnswers
@@ -139,7 +139,7 @@ def nobody(_peer: CoapPeer, _request: CoapRequest, done: Callable[[Any], None]) 
 
 
 def ask(answers: Answers, exchange: int, told: Told, *, observe: bool = True) -> Any:
-    asked = Asked(exchange, PEER, get("a", observe=observe))
+    asked = RequestReceived(exchange, PEER, get("a", observe=observe))
     return answers.asked(asked, 0.0, told, nobody)
 
 
@@ -205,7 +205,7 @@ class Unsure:
     def __init__(self) -> None:
         self.ends = 0
 
-    def asked(self, asked: Asked, *_: object) -> tuple[CoapResponse, bool]:
+    def asked(self, asked: RequestReceived, *_: object) -> tuple[CoapResponse, bool]:
         long = ((8, b"x" * 70_000),) if asked.request.observe else ()
         return CoapResponse(codes.CONTENT, long, b"1"), True
 
@@ -244,7 +244,7 @@ class Slow:
     def __init__(self) -> None:
         self.responds: list[tuple[int, RespondTo]] = []
 
-    def asked(self, asked: Asked, _now: float, respond: RespondTo, _ask: object) -> None:
+    def asked(self, asked: RequestReceived, _now: float, respond: RespondTo, _ask: object) -> None:
         self.responds.append((asked.exchange, respond))
 
     def ended(self, _exchange: int) -> None:

@@ -17,7 +17,7 @@ from gateway.home_assistant.commands import REFUSED, Commands
 from gateway.sensors.coap_device import CoapDevice, CoapSensor
 from gateway.sensors.mqtt_device import MessageForm
 from gateway.sensors.sensor import Actuator
-from gateway.trust.certificates.expiry import LOOK_S, Expiring, ExpiryWatch
+from gateway.trust.certificates.expiry import LOOK_S, CertificateExpiry, ExpiryWatch
 from record_formats.value import Value
 from tree_handler.batch import Row
 
@@ -118,7 +118,7 @@ def test_certificates_are_watched_on_though_a_look_at_them_failed() -> None:
         raise ValueError("bad file")
 
     watch = ExpiryWatch(clock, clock.time, changed)
-    ends = [Expiring("certificate_file", n, "gw", n * LOOK_S + 1) for n in (1, 2)]
+    ends = [CertificateExpiry("certificate_file", n, "gw", n * LOOK_S + 1) for n in (1, 2)]
     watch.follow(ends)
     for _ in range(4):
         try:

@@ -12,7 +12,7 @@ from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
-from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObserving
+from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObservations
 from gateway.coap.fleet_directory.observed import GATEWAYS_MAX
 from gateway.coap.fleet_directory.targets import LookedUp
 from gateway.coap.peers import udp_peer
@@ -59,7 +59,7 @@ class Fleet:
         self.subscriptions_that_fail = 0
         self.told: list[tuple[int, CoapResponse, bool]] = []
         self.access = Access()
-        self.observing = FleetObserving(
+        self.observing = FleetObservations(
             Membership(),
             cast(CoapAccess, self.access),
             self._subscribe,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from coap_engine import codes, option_numbers
 from coap_engine.blocks import DEFAULT_LIMITS
 from coap_engine.engine import Engine
-from coap_engine.message import Asked, CoapRequest, CoapResponse
+from coap_engine.message import CoapRequest, CoapResponse, RequestReceived
 from gateway.base import replaced_file
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.oscore.devices import OscoreDevices
@@ -36,7 +36,7 @@ def test_rfc8613_c4_and_c7_the_vectors_of_a_request_and_its_response() -> None:
     request = "44025d1f00003974396c6f63616c686f7374620914ff612f1092f1776f1c1668b3825e"
     engine.receive_datagram(bytes.fromhex(request), PEER, 0.0)
     (asked,) = engine.events()
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, RequestReceived)
     answer = world.answers.asked(asked, 0.0, lambda *_: None, lambda *_: None)
     assert answer is not None
     engine.respond(asked.exchange, *answer[:1], 0.0, is_last=True)

@@ -11,7 +11,7 @@ from gateway.coap.remote.exchange import RemoteExchange
 from gateway.coap.remote.parts import RemoteParts
 from tree_handler.members.hierarchy import MemberRecord, Membership
 from tree_handler.remote.query import RemoteQueries
-from tree_handler.routing.locator import WayThere
+from tree_handler.routing.locator import GatewayLocation
 
 
 class ReachOfOne:
@@ -23,7 +23,7 @@ class ReachOfOne:
     def epoch_of(self, _gateway_id: str) -> int | None:
         return self._epoch
 
-    def way_to(self, _gateway_id: str) -> WayThere | None:
+    def way_to(self, _gateway_id: str) -> GatewayLocation | None:
         return None
 
     def tell_of_moves(self, _told: Callable[[float], None]) -> None:

@@ -19,7 +19,7 @@ from gateway.coap.access import CoapAccess
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.remote.watching import RemoteObserver
 from gateway.coap.responders import RespondTo
-from gateway.trust.policy.action import Where
+from gateway.trust.policy.action import ActionPlace
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.held_objects import held_instances
 from tree_handler.remote.resource import ResourceRequest
@@ -148,7 +148,7 @@ async def test_what_is_no_longer_allowed_at_the_target_ends_with_the_reason(gaug
     observers = observe(1)
     await told(observers, ("2.05", b"1"))
     nobody = PolicyRules(vouched={"*": frozenset()})
-    fleet.north.access.follow(Policy(nobody, Where("gw-north", "campus", "north")))
+    fleet.north.access.follow(Policy(nobody, ActionPlace("gw-north", "campus", "north")))
     why = b"psk:operator (no role by [vouch] through gw-root) may not GET this"
     await told(observers, ("4.03", why))
 
@@ -192,7 +192,7 @@ class Meter:
 
 async def test_who_observes_here_is_never_taken_for_one_who_observes_from_elsewhere() -> None:
     fleet, meter = Fleet(), Meter()
-    access = CoapAccess(Policy(TRUSTING, Where("gw-root")))
+    access = CoapAccess(Policy(TRUSTING, ActionPlace("gw-root")))
     elsewhere = LocalExecution(fleet.root.site, "gw-root", access, [meter])
     wanted = ResourceRequest("GET", ("meter",), identity="psk:a", roles=("operator",))
     async with asking(fleet, further=[meter]):

@@ -81,7 +81,7 @@ ENDS = ("killed", "stopped", "killed while it gave them out")
 READ = 30
 ALL = [*itertools.product(FILES, DAMAGE, ENDS)]
 IN_BYTES = {"newest segment", "all segments", "all files"}
-"""Of what stood behind the last index nobody knows the numbers: it is told in bytes. With it goes
+"""Nobody knows the numbers of what stood behind the last index: it is told in bytes. With it goes
 what the client had acknowledged, which it may get again."""
 
 

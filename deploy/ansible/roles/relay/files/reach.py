@@ -71,7 +71,7 @@ def chosen(table: Table, operator: str, may_reach: Sequence[str], asked: str) ->
 
 
 def shown(text: str) -> str:
-    """A text of others as a line may have it."""
+    """Return a text of others as a line may have it."""
     return "".join(one if one.isprintable() else "?" for one in text[:SHOWN_CHARACTERS])
 
 

@@ -11,7 +11,7 @@ from loop_clock import Clock
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import ALL, Failures
 from gateway.base.pauses import GrowingPause
-from gateway.base.repeating import Repeating
+from gateway.base.repeating import PeriodicTimer
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ def test_a_timer_goes_on_after_a_failure_which_is_told_once_with_its_traceback(
 ) -> None:
     clock, step = Clock(), Unlucky()
     lines = CountedLines(_log, clock.time)
-    repeating = Repeating(clock, "look", step, 0.5, Failures(lines))
+    repeating = PeriodicTimer(clock, "look", step, 0.5, Failures(lines))
     repeating.start(1.0)
     clock.pass_s(1.0)
     step.is_failing = True
@@ -57,13 +57,13 @@ def test_a_timer_goes_on_after_a_failure_which_is_told_once_with_its_traceback(
 
 def test_a_timer_that_was_stopped_by_what_it_did_stays_so() -> None:
     clock = Clock()
-    stops: list[Repeating] = []
+    stops: list[PeriodicTimer] = []
 
     def step() -> float:
         stops[0].stop()
         return 1.0
 
-    stops.append(Repeating(clock, "look", step, 0.5, Failures(CountedLines(_log, clock.time))))
+    stops.append(PeriodicTimer(clock, "look", step, 0.5, Failures(CountedLines(_log, clock.time))))
     stops[0].start(1.0)
     clock.pass_s(1.0)
     assert not clock.alarms

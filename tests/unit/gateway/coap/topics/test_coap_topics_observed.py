@@ -13,7 +13,7 @@ from topic_gateway import POLICY, TopicClient, client, prepared, told
 
 from coap_engine import codes
 from coap_engine.message import CoapResponse
-from gateway.coap.topics.observing import TopicObserving
+from gateway.coap.topics.observing import TopicObservations
 from gateway.coap.topics.shared_observations import AGAIN_S, ObservationKey, SharedObservations
 from gateway.coap.topics.shares import TopicLimits
 from gateway.mqtt import PingReq, PingResp, ReasonCode, UnsubAck, Unsubscribe, Version
@@ -31,7 +31,7 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FleetGateway]:
     await fleet.stop()
 
 
-def observing(gateway: FleetGateway) -> TopicObserving:
+def observing(gateway: FleetGateway) -> TopicObservations:
     found = gateway.process.parts.coap_topics._observing
     assert found is not None
     return found

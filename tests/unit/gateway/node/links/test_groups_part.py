@@ -16,7 +16,7 @@ from gateway.mqtt import PubAck, Publish
 from gateway.node.links.groups_part import FILE_NAME, GroupsPart
 from tree_handler import batch
 from tree_handler.batch import MAX_FRAME_BYTES, Entry, Flags, Header
-from tree_handler.routing.locator import Behind
+from tree_handler.routing.locator import ReachUpdate
 from tree_handler.sharing.claims import ONLINE, TOPIC, Claims
 
 JOBS = ("workers", "jobs/#")
@@ -104,7 +104,7 @@ async def test_of_who_lost_its_disk_and_drew_an_earlier_epoch_the_members_that_a
         part.control(Entry(TOPIC + "b", record.encode(), 1), header)
     assert part.groups.matching("jobs/1") == (JOBS,)
     locator.locator.forwards([1])
-    locator.receive(1, b"", Behind(True, {"b": 20}).encode(), 0.0)
+    locator.receive(1, b"", ReachUpdate(True, {"b": 20}).encode(), 0.0)
     assert part.groups.matching("jobs/1") == (("others", "jobs/#"),)
 
 

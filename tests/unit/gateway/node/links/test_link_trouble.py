@@ -9,7 +9,7 @@ from gateway.node.links.dial_failures import (
     MAX_STRANGERS,
     STRANGERS_AT_ONCE,
     DialFailures,
-    Strangers,
+    RefusedPeers,
 )
 
 DAY_S = 86_400
@@ -53,7 +53,7 @@ def test_a_neighbour_that_links_is_forgiven_and_said_anew() -> None:
 
 
 def test_a_stranger_is_said_once_and_then_every_ten_minutes() -> None:
-    strangers = Strangers()
+    strangers = RefusedPeers()
     said = sum(strangers.refused("1.2.3.4", "key", "key", float(s), 0.0) for s in range(3_600))
     assert said == 6
     (told,) = strangers.status(3_600.0)
@@ -61,7 +61,7 @@ def test_a_stranger_is_said_once_and_then_every_ten_minutes() -> None:
 
 
 def test_however_many_addresses_a_stranger_has_lines_and_memory_are_bounded() -> None:
-    strangers = Strangers()
+    strangers = RefusedPeers()
     said = sum(
         strangers.refused(f"10.0.{n >> 8}.{n & 255}", "key", "key", n / 1_000, 0.0)
         for n in range(60_000)
@@ -71,7 +71,7 @@ def test_however_many_addresses_a_stranger_has_lines_and_memory_are_bounded() ->
 
 
 def test_who_has_not_come_for_a_while_is_no_longer_shown() -> None:
-    strangers = Strangers()
+    strangers = RefusedPeers()
     strangers.refused("1.2.3.4", "key", "key", 0.0, 50.0)
     assert strangers.status(AGAIN_S - 1)[0]["since_s"] == 50.0
     assert strangers.status(AGAIN_S) == []

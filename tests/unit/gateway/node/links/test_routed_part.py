@@ -18,9 +18,9 @@ from gateway.node.links.routed_part import RoutedPart
 from gateway.node.links.settings import NodeReceiver, NodeSettings
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
-from tree_handler.routing.away import LONG_S
 from tree_handler.routing.interest import TOPIC, Interest
-from tree_handler.routing.locator import Behind
+from tree_handler.routing.locator import ReachUpdate
+from tree_handler.routing.unreachable import LONG_S
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 
@@ -78,7 +78,7 @@ async def test_a_gateway_that_left_for_good_is_no_destination_for_ever(tmp_path:
     node, part = routed_node(log, tmp_path)
     part.core.update(Interest("gone", 1, 1, frozenset({"a/#"})), loop.time())
     node.locator.locator.forwards([1])
-    node.locator.locator.receive(1, Behind(True, {"gone": 1}))
+    node.locator.locator.receive(1, ReachUpdate(True, {"gone": 1}))
     node.locator.link_down(1, loop.time())
     await part.stop()
     again = RoutedPart(node, tmp_path, clock=lambda: loop.time() + skipped_s)  # a restart

@@ -23,7 +23,7 @@ from tree_handler import batch
 from tree_handler.batch import CONTROL_PREFIX, Entry
 from tree_handler.members.absence import MAX_BELIEVED, AbsenceNotice
 from tree_handler.members.member import MAX_VERSION, MemberRecord
-from tree_handler.routing.locator import Behind
+from tree_handler.routing.locator import ReachUpdate
 from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 
@@ -137,7 +137,7 @@ async def test_what_is_saved_of_a_life_that_no_log_knows_gives_way_to_the_one_th
             members.receive(Entry(TOPIC + other, now.encode(), qos=1), header)
         assert [one.address for one in members.known] == ["10.0.0.1", "10.0.0.1"]
         node.locator.locator.forwards([1])
-        lives = Behind(True, {"gw-2": 20, "gw-3": 20})
+        lives = ReachUpdate(True, {"gw-2": 20, "gw-3": 20})
         node.locator.receive(1, b"", lives.encode(), 0.0)
         assert [one.address for one in members.known] == ["10.0.0.1", "10.0.0.9", "10.0.0.9"]
 

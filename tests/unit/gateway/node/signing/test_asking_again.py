@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from gateway.node.signing.asking_again import AskingAgain
+from gateway.node.signing.asking_again import RetrySchedule
 
 DAY_S = 86_400.0
 
 
-def asking(now: float = 0.0) -> AskingAgain[str]:
-    return AskingAgain(1_000.0 + now, now)
+def asking(now: float = 0.0) -> RetrySchedule[str]:
+    return RetrySchedule(1_000.0 + now, now)
 
 
 def test_nothing_is_asked_for_again_while_nothing_was_refused() -> None:

@@ -19,7 +19,7 @@ from gateway.process.configuration import config
 from gateway.process.configuration.config import ConfigError
 from gateway.process.running import access_in_use as in_use
 from gateway.process.running import reloading, service
-from gateway.process.status.doctor import Examined, Weight, findings
+from gateway.process.status.doctor import DoctorObservations, Weight, findings
 from gateway.trust.certificates import private_keys
 from gateway.trust.enrolment import following
 
@@ -52,7 +52,7 @@ async def test_a_part_that_can_not_go_by_what_is_read_keeps_all_others_from_it_t
         await gateway.process.reload()
         assert "nothing is read again: gateway.state_dir: oscore-numbers: No space" in caplog.text
         assert dialled(gateway) == {"127.0.0.1:1"}
-        found = findings(Examined(status=gateway.process.status()))
+        found = findings(DoctorObservations(status=gateway.process.status()))
         wrong = [one for one in found if one.weight is Weight.WRONG]
         assert [one.what for one in wrong if one.about == "gateway"] == [
             "reload has failed: gateway.state_dir: oscore-numbers: No space left on device"

@@ -12,7 +12,7 @@ from mqtt_peer import Peer
 
 from gateway.coap_client import request
 from gateway.mqtt import Publish
-from gateway.trust.policy.action import Where
+from gateway.trust.policy.action import ActionPlace
 
 SENSORS = """
 [[sensors]]
@@ -67,7 +67,7 @@ async def test_topics_records_links_and_commands_follow_and_old_retained_topics_
     status = moving.process.status()
     assert (status["domain"], status["group"]) == ("harbour", "")
     assert status["members"] == ["gw-a", "gw-b"]
-    assert moving.process.parts.site.access._policy.here == Where("gw-a", "harbour", "")
+    assert moving.process.parts.site.access._policy.here == ActionPlace("gw-a", "harbour", "")
 
     peer = Peer(*await asyncio.open_connection("127.0.0.1", other.port), version=4)
     assert await peer.connect("probe") == 0

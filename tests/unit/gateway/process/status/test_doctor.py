@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.process.status.doctor import Examined, Weight, findings
+from gateway.process.status.doctor import DoctorObservations, Weight, findings
 from gateway.tools import cli
 from gateway.tools.commands import doctor
 
@@ -20,7 +20,7 @@ HEALTHY: dict[str, Any] = {
     "drain": None,
     "certificates": [{"field": "mqtt.certificate_file", "name": "gw-a", "days_left": 300}],
 }
-WELL = Examined(
+WELL = DoctorObservations(
     status=HEALTHY,
     broker="",
     clock_is_set=True,
@@ -31,13 +31,13 @@ WELL = Examined(
 )
 
 
-def changed(**fields: Any) -> Examined:
+def changed(**fields: Any) -> DoctorObservations:
     from dataclasses import replace
 
     return replace(WELL, **fields)
 
 
-def told(**more: Any) -> Examined:
+def told(**more: Any) -> DoctorObservations:
     return changed(status={**HEALTHY, **more})
 
 
@@ -46,7 +46,7 @@ def test_of_a_healthy_gateway_nothing_is_said() -> None:
 
 
 def test_what_could_not_be_looked_at_is_not_called_wrong() -> None:
-    assert findings(Examined()) == []
+    assert findings(DoctorObservations()) == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_what_could_not_be_looked_at_is_not_called_wrong() -> None:
     ],
 )
 def test_each_thing_is_named_with_its_weight(
-    examined: Examined, weight: Weight, words: str
+    examined: DoctorObservations, weight: Weight, words: str
 ) -> None:
     found = [one for one in findings(examined) if f"{one.about}: {one.what}".startswith(words)]
     assert [one.weight for one in found] == [weight], findings(examined)

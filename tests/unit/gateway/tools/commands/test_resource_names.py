@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.coap.fleet_directory.partial import Missing, partial_link
+from gateway.coap.fleet_directory.partial import MissingGateways, partial_link
 from gateway.tools.commands.finding import found_document, found_table
 from gateway.tools.commands.resource_names import name_of, needs_fleet, path_of
 from gateway.tools.commands.resources import readings
@@ -66,7 +66,7 @@ def test_what_is_found_is_a_table_that_marks_what_is_stale() -> None:
             WebLink(f"{SOUTH}/sensors/valve", (("rt", "switch"), ("gw", "gw-south"))),
             WebLink("/sensors/a", (("unit", "Cel"), ("gw", "gw-here"), ("stale", "35"))),
         ],
-        Missing(),
+        MissingGateways(),
     )
     assert table.splitlines() == [
         "name            type    unit  gateway",
@@ -79,7 +79,7 @@ def test_what_is_found_is_a_table_that_marks_what_is_stale() -> None:
 def test_what_is_missing_is_a_line_below_what_is_found_and_a_field_for_scripts() -> None:
     path, valve = ("rd-lookup", "res"), WebLink("/sensors/a", (("gw", "gw-here"),))
     links = [valve, *partial_link(path, [f"gw-{number:02}" for number in range(17)])]
-    missing = Missing.taken_out(path, links)
+    missing = MissingGateways.taken_out(path, links)
     *table, found, below = found_table(links, missing).splitlines()
     assert (len(table), found) == (2, "1 found")
     assert below.startswith("not whole: nothing is known of 17 gateways: gw-00, gw-01, ")
@@ -90,14 +90,14 @@ def test_what_is_missing_is_a_line_below_what_is_found_and_a_field_for_scripts()
 
 
 def test_parts_that_lack_the_same_gateway_count_it_once() -> None:
-    first, second = Missing(1, ("gw-a",)), Missing(2, ("gw-a", "gw-b"))
+    first, second = MissingGateways(1, ("gw-a",)), MissingGateways(2, ("gw-a", "gw-b"))
     assert first.joined(second) == second
-    assert Missing(1, ("gw-a",)).joined(Missing(1, ("gw-b",))).count == 2
+    assert MissingGateways(1, ("gw-a",)).joined(MissingGateways(1, ("gw-b",))).count == 2
 
 
 def test_a_resource_of_that_type_stays_a_resource() -> None:
     links = [WebLink("coap://10.0.0.9/rd-lookup/res", (("rt", "hedgerow.partial"),))]
-    assert Missing.taken_out(("rd-lookup", "res"), links) == Missing()
+    assert MissingGateways.taken_out(("rd-lookup", "res"), links) == MissingGateways()
     assert len(links) == 1
 
 

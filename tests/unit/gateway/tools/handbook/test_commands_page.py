@@ -25,9 +25,9 @@ def test_it_has_what_a_command_takes() -> None:
         "## hedgerow check\n",
         "| `WHAT` | a URI (coap://HOST[:PORT]/PATH), a path (/sensors/valve), or a name: valve, ",
         "| `[HOST[:PORT]]` | as --host |",
-        "| `--timeout S` | how long to wait, in seconds (default: 60) |",
+        "| `--timeout S` | time to wait, in seconds (default: 60) |",
         "| `--log-level debug\\|info\\|warning` | default: info |",
-        "| `--runs N` | how many networks (default: 100) |",
+        "| `--runs N` | number of networks (default: 100) |",
         "| `--growth [N]` | a table of networks of 10 to N gateways instead (default 1000) |",
     ):
         assert row in text, row

@@ -26,7 +26,7 @@ from gateway.tools.system_slots.trial import (
     KeepTrial,
     MakeDefault,
     RestartPi,
-    Running,
+    StartedSlots,
     SystemTrial,
     TrialStep,
 )
@@ -62,8 +62,8 @@ class ModelPi:
         self.writes_left -= 1
 
     @property
-    def running(self) -> Running:
-        return Running(self.starts[-1], slots.parse_autoboot(self.card.autoboot_txt))
+    def running(self) -> StartedSlots:
+        return StartedSlots(self.starts[-1], slots.parse_autoboot(self.card.autoboot_txt))
 
     @property
     def opened(self) -> SystemTrial | None:
@@ -164,7 +164,7 @@ def test_an_upgrade_that_is_healthy_stays_and_one_that_is_not_returns() -> None:
     assert (stays.running.default, stays.card.whole[Slot.B]) == (Slot.B, "2")
     assert stays.card.last is not None and not stays.card.last.why
     returns = lived_through([], is_healthy=False)
-    assert returns.running == Running(Slot.A, Slot.A)
+    assert returns.running == StartedSlots(Slot.A, Slot.A)
     assert returns.card.last is not None
     assert "not healthy in time" in returns.card.last.why
 
@@ -198,13 +198,13 @@ def test_a_confirmation_that_is_cut_off_after_the_first_write_holds() -> None:
         pi.carry_out(trial.confirmed(pi.running, pi.opened))
     pi.writes_left = 10
     pi.live({"2": False})
-    assert pi.running == Running(Slot.B, Slot.B)
+    assert pi.running == StartedSlots(Slot.B, Slot.B)
     assert pi.card.last is not None and not pi.card.last.why
 
 
 def test_what_the_firmware_starts_no_more_after_all_gives_way_to_what_it_starts() -> None:
     opened = SystemTrial(Slot.B, "2", 0, 60, True)
-    steps = trial.at_boot(Running(Slot.A, Slot.B), opened)
+    steps = trial.at_boot(StartedSlots(Slot.A, Slot.B), opened)
     assert steps[0] == MakeDefault(Slot.A)
     assert isinstance(steps[1], CloseTrial) and steps[1].trial.why
 
@@ -212,26 +212,26 @@ def test_what_the_firmware_starts_no_more_after_all_gives_way_to_what_it_starts(
 def test_nothing_is_installed_over_a_system_that_is_needed() -> None:
     opened = SystemTrial(Slot.B, "2", 1, 60, True)
     with pytest.raises(SystemSlotError, match="2 is on trial in slot B"):
-        trial.check_install(Running(Slot.A, Slot.A), opened)
+        trial.check_install(StartedSlots(Slot.A, Slot.A), opened)
     with pytest.raises(SystemSlotError, match="slot B runs, and A is what is started"):
-        trial.check_install(Running(Slot.B, Slot.A), None)
+        trial.check_install(StartedSlots(Slot.B, Slot.A), None)
     with pytest.raises(SystemSlotError, match="slot A runs already"):
-        trial.begun(Running(Slot.A, Slot.A), SystemTrial(Slot.A, "2", 1, 60, True))
+        trial.begun(StartedSlots(Slot.A, Slot.A), SystemTrial(Slot.A, "2", 1, 60, True))
 
 
 @pytest.mark.parametrize(("attempts", "within_s"), [(0, 60.0), (11, 60.0), (1, 0.0), (1, 901.0)])
 def test_attempts_and_time_have_a_range(attempts: int, within_s: float) -> None:
     made = SystemTrial(Slot.B, "2", attempts, within_s, True)
     with pytest.raises(SystemSlotError, match=r"attempts|within"):
-        trial.begun(Running(Slot.A, Slot.A), made)
+        trial.begun(StartedSlots(Slot.A, Slot.A), made)
 
 
 def test_only_what_runs_on_trial_is_confirmed() -> None:
     opened = SystemTrial(Slot.B, "2", 1, 60, True)
     for running, found, why in (
-        (Running(Slot.A, Slot.A), None, "no system is on trial"),
-        (Running(Slot.A, Slot.A), opened, "and A runs"),
-        (Running(Slot.B, Slot.A), trial.passed(opened, 61), "has failed"),
+        (StartedSlots(Slot.A, Slot.A), None, "no system is on trial"),
+        (StartedSlots(Slot.A, Slot.A), opened, "and A runs"),
+        (StartedSlots(Slot.B, Slot.A), trial.passed(opened, 61), "has failed"),
     ):
         with pytest.raises(SystemSlotError, match=why):
             trial.confirmed(running, found)
@@ -315,8 +315,8 @@ class Board:
         self.slot = slot
         self.restarts: list[bool] = []
 
-    def running(self) -> Running:
-        return Running(self.slot, Slot.A)
+    def running(self) -> StartedSlots:
+        return StartedSlots(self.slot, Slot.A)
 
     def make_default(self, slot: Slot) -> None:
         raise AssertionError("nothing is confirmed here")

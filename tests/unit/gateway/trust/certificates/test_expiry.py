@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from alerts.thresholds import ENDING_DAYS
 from gateway.process.status.text import as_text
-from gateway.trust.certificates.expiry import DAY_S, Expiring, ExpiryWatch
+from gateway.trust.certificates.expiry import DAY_S, CertificateExpiry, ExpiryWatch
 from gateway.trust.certificates.validity import read
 from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, TlsFiles
@@ -67,8 +67,8 @@ def test_a_month_before_its_end_a_certificate_is_warned_of_each_day_until_it_is_
 ) -> None:
     clock = Clock()
     watch = ExpiryWatch(clock, clock.time)
-    soon = Expiring("certificate_file", 1, "gw-a", (ENDING_DAYS + 1.5) * DAY_S)
-    far = Expiring("client_ca_file", 1, "fleet", 1_000 * DAY_S)
+    soon = CertificateExpiry("certificate_file", 1, "gw-a", (ENDING_DAYS + 1.5) * DAY_S)
+    far = CertificateExpiry("client_ca_file", 1, "fleet", 1_000 * DAY_S)
     watch.follow([far, soon])
     clock.pass_s(DAY_S)
     assert warnings(caplog) == []
@@ -93,8 +93,8 @@ def test_a_month_before_its_end_a_certificate_is_warned_of_each_day_until_it_is_
 
 def test_a_status_has_what_ends_first_at_its_head() -> None:
     watch = ExpiryWatch(Clock(), lambda: 0.0)
-    late = Expiring("certificate_file", 1, "gw-a", 90 * DAY_S)
-    watch.follow([late, Expiring("client_crl_file", 2, "fleet", 3.5 * DAY_S)])
+    late = CertificateExpiry("certificate_file", 1, "gw-a", 90 * DAY_S)
+    watch.follow([late, CertificateExpiry("client_crl_file", 2, "fleet", 3.5 * DAY_S)])
     assert [(one["field"], one["days_left"]) for one in watch.as_json()] == [
         ("client_crl_file", 3),
         ("certificate_file", 90),

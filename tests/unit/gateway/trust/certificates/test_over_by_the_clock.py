@@ -26,8 +26,8 @@ from gateway.node.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.process.access import secure_files
 from gateway.process.configuration import config
 from gateway.process.configuration.passing import may_pass
-from gateway.process.status.doctor import Examined, Weight, findings
-from gateway.trust.certificates.expiry import DAY_S, LOOK_S, Expiring, ExpiryWatch
+from gateway.process.status.doctor import DoctorObservations, Weight, findings
+from gateway.trust.certificates.expiry import DAY_S, LOOK_S, CertificateExpiry, ExpiryWatch
 from gateway.trust.tls.context import ClientCertificate, TlsFiles
 
 
@@ -69,7 +69,7 @@ async def test_with_a_certificate_that_has_ended_all_else_is_served_until_it_is_
     (told,) = errors(caplog)
     assert "mqtt.certificate_file: that of 'gw' ended at " in told
     assert "this machine's clock says " in told
-    wrong = findings(Examined(status=gateway.process.status()))
+    wrong = findings(DoctorObservations(status=gateway.process.status()))
     assert (Weight.WRONG, "certificates") in [(one.weight, one.about) for one in wrong]
     renew(fleet, old)
     await gateway.process.reload()
@@ -176,7 +176,7 @@ class SetClock(Clock):
 def test_when_the_clock_is_set_the_files_are_to_be_read_again() -> None:
     clock, asked = SetClock(), list[float]()
     watch = ExpiryWatch(clock, clock.wall_s, lambda: asked.append(clock.now_s))
-    watch.follow([Expiring("certificate_file", 1, "gw", 90 * DAY_S)])
+    watch.follow([CertificateExpiry("certificate_file", 1, "gw", 90 * DAY_S)])
     clock.pass_s(LOOK_S)
     assert not asked
     clock.ahead_s = 10 * DAY_S
@@ -192,7 +192,7 @@ def test_when_the_clock_is_set_the_files_are_to_be_read_again() -> None:
 def test_when_something_ends_the_files_are_to_be_read_again_once() -> None:
     clock, asked = SetClock(), list[float]()
     watch = ExpiryWatch(clock, clock.wall_s, lambda: asked.append(clock.now_s))
-    watch.follow([Expiring("client_crl_file", 1, "authority", 2.5 * LOOK_S)])
+    watch.follow([CertificateExpiry("client_crl_file", 1, "authority", 2.5 * LOOK_S)])
     for _ in range(6):
         clock.pass_s(LOOK_S)
     assert asked == [3 * LOOK_S]

@@ -53,8 +53,8 @@ class Fleet:
         vouching = fingerprint_of(self.authority.vouching())
         return EnrolmentToken(name, self.at, vouching, secret)
 
-    async def enrol(self, token: EnrolmentToken, key: PrivateKey) -> requests.TrustedNow:
-        def ask() -> requests.TrustedNow:
+    async def enrol(self, token: EnrolmentToken, key: PrivateKey) -> requests.EnrolmentAnswer:
+        def ask() -> requests.EnrolmentAnswer:
             return EnrolmentClient(token.service, vouched_by(token)).enrol(token, key)
 
         return await asyncio.to_thread(ask)
@@ -259,7 +259,7 @@ async def test_two_that_come_at_the_same_time_do_not_both_get_one(fleet: Fleet) 
     token = fleet.token("gw-a")
     asked = (fleet.enrol(token, private_keys.make("p256")) for _ in range(4))
     answers = await asyncio.gather(*asked, return_exceptions=True)
-    assert sum(isinstance(one, requests.TrustedNow) for one in answers) == 1
+    assert sum(isinstance(one, requests.EnrolmentAnswer) for one in answers) == 1
     assert sum(one.name == "gw-a" for one in fleet.authority.issued()) == 1
 
 
@@ -283,10 +283,10 @@ async def test_no_secret_is_told_to_a_service_of_another_authority(
     asked: list[str] = []
 
     class Listening(EnrolmentDesk):
-        def answer(self, method: str, path: str, *more: object) -> requests.TrustedNow:
+        def answer(self, method: str, path: str, *more: object) -> requests.EnrolmentAnswer:
             asked.append(path)
             # It says that the fleet's authority is its own.
-            return requests.TrustedNow((fleet.authority.folder / "ca.pem").read_text(), "")
+            return requests.EnrolmentAnswer((fleet.authority.folder / "ca.pem").read_text(), "")
 
     serving = EnrolmentService(stranger, Listening(stranger, time.time))
     port = await serving.start("127.0.0.1", 0)
@@ -314,7 +314,7 @@ async def test_no_secret_is_told_to_a_stolen_gateway_that_stands_in_for_the_serv
         heard.extend(data)
         if data.startswith(b"GET /trust"):
             body = requests.json.dumps(
-                requests.TrustedNow((folder / "ca.pem").read_text(), "").as_json()
+                requests.EnrolmentAnswer((folder / "ca.pem").read_text(), "").as_json()
             )
             writer.write(f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
             await writer.drain()
@@ -619,10 +619,10 @@ async def test_what_a_service_says_that_can_not_stand_is_not_written(
     stranger.issue("gw-a")
     authorities, revoked = (folder / "ca.pem").read_text(), (folder / "revoked.pem").read_text()
     for said in (
-        requests.TrustedNow("", revoked, (folder / "gw-a.pem").read_text()),
-        requests.TrustedNow(authorities, revoked, (folder / "gw-b.pem").read_text()),
-        requests.TrustedNow(authorities, revoked, (stranger.folder / "gw-a.pem").read_text()),
-        requests.TrustedNow(
+        requests.EnrolmentAnswer("", revoked, (folder / "gw-a.pem").read_text()),
+        requests.EnrolmentAnswer(authorities, revoked, (folder / "gw-b.pem").read_text()),
+        requests.EnrolmentAnswer(authorities, revoked, (stranger.folder / "gw-a.pem").read_text()),
+        requests.EnrolmentAnswer(
             authorities,
             (stranger.folder / "revoked.pem").read_text(),
             (folder / "gw-a.pem").read_text(),

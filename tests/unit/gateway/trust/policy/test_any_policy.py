@@ -13,14 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.trust.policy import policy_file
-from gateway.trust.policy.action import RIGHTS, TOPIC_VERBS, VERBS, Action, Where
+from gateway.trust.policy.action import RIGHTS, TOPIC_VERBS, VERBS, Action, ActionPlace
 from gateway.trust.policy.built_in import ROLES
 from gateway.trust.policy.faults import AccessFileError
 from gateway.trust.policy.findings import findings
 from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.trust.policy.principal import NAMED, Principal
 
-HERE = Where("gw-a", "campus", "north")
+HERE = ActionPlace("gw-a", "campus", "north")
 OWN = ("water", "fire")
 LEVELS = st.sampled_from(["a", "b", "+", "sensors", "valve", "%u", "$SYS", "é", ""])
 TARGETS = st.builds("/".join, st.lists(LEVELS, min_size=1, max_size=4)).map(
@@ -73,7 +73,7 @@ def asked(draw: st.DrawFn) -> tuple[Principal, Action]:
     verb = draw(st.sampled_from(VERBS))
     levels = draw(st.lists(st.sampled_from(["a", "b", "sensors", "valve", "$SYS"]), min_size=1))
     target = "/".join(levels) if verb in TOPIC_VERBS else f"/{'/'.join(levels)}"
-    where = draw(st.sampled_from((HERE, Where("gw-b", "campus", "south"))))
+    where = draw(st.sampled_from((HERE, ActionPlace("gw-b", "campus", "south"))))
     return Principal(kind, name), Action(verb, "" if verb in RIGHTS else target, where)
 
 

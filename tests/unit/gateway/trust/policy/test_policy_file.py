@@ -6,14 +6,14 @@ import pytest
 
 from gateway.tools.provisioning import texts
 from gateway.trust.policy import policy_file
-from gateway.trust.policy.action import Action, Where, coap_action
+from gateway.trust.policy.action import Action, ActionPlace, coap_action
 from gateway.trust.policy.faults import AccessFileError
 from gateway.trust.policy.findings import findings
 from gateway.trust.policy.policy import Policy
 from gateway.trust.policy.principal import Principal
 
 HEAD = "version = 1\n"
-HERE = Where("gw-a", "campus", "north")
+HERE = ActionPlace("gw-a", "campus", "north")
 GREENHOUSE = """\
 version = 1
 
@@ -53,7 +53,7 @@ def made(text: str, *default_roles: str) -> Policy:
     return Policy(policy_file.parse(text, "access.toml", frozenset(default_roles)), HERE)
 
 
-def may(policy: Policy, who: str, what: str, where: Where = HERE) -> bool:
+def may(policy: Policy, who: str, what: str, where: ActionPlace = HERE) -> bool:
     known = Principal.parse(who)
     principal = policy.principal(known.kind, known.name)
     return bool(policy.may(principal, Action.parse(what, where)))

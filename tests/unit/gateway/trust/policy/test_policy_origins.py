@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from gateway.trust.policy import policy_file
-from gateway.trust.policy.action import Action, Where
+from gateway.trust.policy.action import Action, ActionPlace
 from gateway.trust.policy.faults import AccessFileError
 from gateway.trust.policy.origins import DECISIONS_MAX, OriginRules, owner_of
 from gateway.trust.policy.policy import Policy
 from gateway.trust.policy.principal import Principal
 from tests.held_objects import held_objects
 
-HERE = Where("gw-a", "campus", "north")
+HERE = ActionPlace("gw-a", "campus", "north")
 FLEET = {"gw-a", "gw-b", "gw-x"}
 COMMAND = "campus/north/gw-a/pump/set"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.trust.shares.connection_room import ConnectionRoom, Standing
+from gateway.trust.shares.connection_room import ConnectionRoom, ConnectionStage
 
 MOST, OF_HOST = 12, 4
 
@@ -17,10 +17,10 @@ class Hall:
         self.open: dict[int, str] = {}
         self.room = ConnectionRoom[int](MOST, OF_HOST, self.standing)
 
-    def standing(self, number: int) -> Standing:
+    def standing(self, number: int) -> ConnectionStage:
         if number in self.accepted:
-            return Standing.ACCEPTED
-        return Standing.ASKING if number in self.asking else Standing.SILENT
+            return ConnectionStage.ACCEPTED
+        return ConnectionStage.ASKING if number in self.asking else ConnectionStage.SILENT
 
     def come(self, number: int, host: str) -> list[int]:
         self.open[number] = host
@@ -80,9 +80,9 @@ def test_where_nobody_is_silent_a_host_with_several_that_ask_makes_room_and_no_o
 def test_making_room_looks_at_no_more_hosts_the_more_there_are() -> None:
     looked_at: list[int] = []
 
-    def standing(connection: int) -> Standing:
+    def standing(connection: int) -> ConnectionStage:
         looked_at.append(connection)
-        return Standing.SILENT
+        return ConnectionStage.SILENT
 
     room = ConnectionRoom[int](1_000, OF_HOST, standing)
     for number in range(1_000):

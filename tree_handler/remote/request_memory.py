@@ -90,7 +90,7 @@ class _Life:
         """A time on the asker's clock: what was asked up to then does not count any more."""
 
 
-class AskedBefore:
+class RequestMemory:
     """All that is remembered.
 
     Where there is no room for one more asker, the one that has asked nothing for longest is

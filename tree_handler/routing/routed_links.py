@@ -20,7 +20,7 @@ from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Tell, pack_pairs, 
 from tree_handler.seal import Seals
 
 
-class Passing:
+class RoutedLinks:
     """The links of one gateway, as routed mode uses them.
 
     Args:
@@ -108,7 +108,7 @@ class Passing:
     def _by_link(
         self, gateway_ids: Iterable[str], source: int | None, hops: int
     ) -> dict[int, list[int]]:
-        """Over which link each is reached: by link, their places in the list."""
+        """Return the links over which they are reached: by link, their places in the list."""
         if hops <= 0:
             self._counters["hops_used_up"] += 1
             return {}

@@ -41,7 +41,7 @@ _NOTHING = Intervals()
 
 
 @dataclass(slots=True)
-class ToldNeighbour:
+class NeighbourPicture:
     """One neighbour.
 
     What it says that it has is believed as far as it sends it, where batches are sealed
@@ -59,7 +59,7 @@ class ToldNeighbour:
     picture: Summary = field(default_factory=Summary)
     """All that it has told."""
     told_ranges: int = 0
-    """Of how many ranges that is made."""
+    """The number of ranges in that."""
     is_complete: bool = False
     """True once it has told all: what it has not named it does not have."""
     rounds: int = 0
@@ -160,7 +160,7 @@ class ToldNeighbour:
         )
 
     def askable(self) -> Iterator[tuple[Epoch, Intervals]]:
-        """All that is not among what is here and it can be asked for, by stream."""
+        """Yield all that is not among what is here and it can be asked for, by stream."""
         for stream in list(self.unlike):
             wanted = self._believed(stream).without(self.have.get(stream, _NOTHING))
             if len(wanted):
@@ -221,7 +221,8 @@ class ToldNeighbour:
                     del self.beyond[next(iter(self.beyond))]
 
     def says_more(self) -> Iterator[Epoch]:
-        """The streams of which it says that it has or had something behind all that came here."""
+        """Yield the streams of which it says that it has or had something behind all that came
+        here."""
         for stream in list(self.beyond):
             if self._is_beyond(stream):
                 yield stream
@@ -307,6 +308,7 @@ class ToldNeighbour:
         self.beyond.pop(stream, None)
 
     def last_known(self, stream: Epoch) -> int:
-        """The last number of a stream that it has, or had: where it must prove it, can send."""
+        """Return the last number of a stream that it has, or had: where it must prove it, can
+        send."""
         told = self.kept(stream) if self.must_prove else self.picture.have.get(stream, _NOTHING)
         return told.last

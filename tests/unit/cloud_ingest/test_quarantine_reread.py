@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from cloud_ingest.ingest import again as again_module
-from cloud_ingest.ingest.again import STEPS, AgainRead, QuarantineAgain
+from cloud_ingest.ingest import quarantine_reread
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.decoding import UNSURE
+from cloud_ingest.ingest.quarantine_reread import STEPS, QuarantineReread, RereadCounts
 from cloud_ingest.job.command import main
 from cloud_ingest.ledger.number_ledger import LedgerChange, Stream
 from cloud_ingest.mapping import rules
@@ -56,8 +56,8 @@ def ingested(spool: Any, tmp_path: Path, *killed: str) -> Path:
     return tables
 
 
-def read_again(tables: Path) -> AgainRead:
-    return QuarantineAgain(TableStore(str(tables)), rules.read(RULES)).run()
+def read_again(tables: Path) -> RereadCounts:
+    return QuarantineReread(TableStore(str(tables)), rules.read(RULES)).run()
 
 
 def rows(table: Path) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def test_what_a_later_rule_reads_goes_to_telemetry_as_it_came_and_the_rest_stays
     fill(spool)
     tables = ingested(spool, tmp_path)
     before = {(row["origin"], row["sequence"]): row for row in rows(tables / "quarantine")}
-    assert read_again(tables) == AgainRead(3, 1, 0)
+    assert read_again(tables) == RereadCounts(3, 1, 0)
     check(tables)
     moved = {(row["origin"], row["sequence"]): row for row in rows(tables / "telemetry")}
     for origin, number, _ in READ:
@@ -92,7 +92,7 @@ def test_what_a_later_rule_reads_goes_to_telemetry_as_it_came_and_the_rest_stays
             assert row[name] == was[name]
     beyond = moved["gw-b", 1]  # a clock that is absurd
     assert beyond["day"] == beyond["collected_time"].date()
-    assert read_again(tables) == AgainRead(0, 1, 0)
+    assert read_again(tables) == RereadCounts(0, 1, 0)
     check(tables)
 
 
@@ -110,10 +110,10 @@ def test_a_message_of_which_no_row_can_be_made_stays_and_the_others_go(
         return made
 
     monkeypatch.setattr(TelemetryColumns, "table", failing)
-    assert read_again(tables) == AgainRead(2, 2, 0)
+    assert read_again(tables) == RereadCounts(2, 2, 0)
     assert stamps(tables / "quarantine") == [("gw-a", 3), ("gw-a", 4), (None, None)]
     monkeypatch.undo()
-    assert read_again(tables) == AgainRead(1, 1, 0)
+    assert read_again(tables) == RereadCounts(1, 1, 0)
     check(tables)
 
 
@@ -163,9 +163,9 @@ def test_what_a_killed_job_has_put_aside_and_not_ended_is_left_to_it(
 ) -> None:
     fill(spool)
     tables = ingested(spool, tmp_path, "quarantined", "1")  # between its two commits
-    assert read_again(tables) == AgainRead(2, 2, 0)
+    assert read_again(tables) == RereadCounts(2, 2, 0)
     ingested(spool, tmp_path)
-    assert read_again(tables) == AgainRead(1, 1, 0)
+    assert read_again(tables) == RereadCounts(1, 1, 0)
     check(tables)
 
 
@@ -174,8 +174,8 @@ def test_more_than_is_moved_at_once_is_moved_in_steps(
 ) -> None:
     fill(spool)
     tables = ingested(spool, tmp_path)
-    monkeypatch.setattr(again_module, "MOST_AT_ONCE", 1)
-    assert read_again(tables) == AgainRead(3, 1, 0)
+    monkeypatch.setattr(quarantine_reread, "MOST_AT_ONCE", 1)
+    assert read_again(tables) == RereadCounts(3, 1, 0)
     check(tables)
 
 
@@ -185,7 +185,7 @@ def test_beside_a_compaction_and_a_job_that_commits_nothing_is_lost_or_doubled(
     fill(spool)
     tables = ingested(spool, tmp_path)
     store = TableStore(str(tables))
-    again = QuarantineAgain(store, rules.read(RULES))
+    again = QuarantineReread(store, rules.read(RULES))
 
     def beside(step: str) -> None:
         job = IngestTable(store.at("telemetry"), TELEMETRY, PARTITIONS)
@@ -196,14 +196,14 @@ def test_beside_a_compaction_and_a_job_that_commits_nothing_is_lost_or_doubled(
         upkeep.compact(store)
 
     again.watch = beside
-    assert again.run() == AgainRead(3, 1, 0)
+    assert again.run() == RereadCounts(3, 1, 0)
     check(tables)
 
 
 def test_of_two_that_move_the_same_the_slower_one_is_refused(spool: Any, tmp_path: Path) -> None:
     fill(spool)
     tables = ingested(spool, tmp_path)
-    slower = QuarantineAgain(TableStore(str(tables)), rules.read(RULES))
+    slower = QuarantineReread(TableStore(str(tables)), rules.read(RULES))
     assert read_again(tables).moved == 3
     with pytest.raises(OtherWriterError):
         slower.run()
@@ -226,7 +226,7 @@ def test_what_telemetry_may_have_already_stays_and_rows_of_before_have_no_qos(
     change.seen[stream] = Intervals([(9, 9)])
     table.commit(files.finish(), LedgerChange(), "old", 1)
     telemetry.commit([], change, "old", 1)
-    assert read_again(tables) == AgainRead(5, 1, 1)
+    assert read_again(tables) == RereadCounts(5, 1, 1)
     assert [row["reason"] for row in rows(tables / "quarantine") if row["sequence"] == 2] == [
         UNSURE
     ]

@@ -40,7 +40,7 @@ from cloud_ingest.tables.store import TableStore
 from tree_handler.intervals import Intervals
 
 STEPS: Final = ("read", "moved", "removed")
-"""Between them the process may die; each is told to `QuarantineAgain.watch`."""
+"""Between them the process may die; each is told to `QuarantineReread.watch`."""
 MOST_AT_ONCE: Final = 200_000
 """Rows that are moved in one step; then the next is begun."""
 SOME_ROWS: Final = 64
@@ -51,7 +51,7 @@ _GONE: Final = pa.schema([QUARANTINE.field(name) for name in (*KEYS, "reason")])
 
 
 @dataclass(frozen=True, slots=True)
-class AgainRead:
+class RereadCounts:
     """The counts of a second reading of the messages in quarantine.
 
     Attributes:
@@ -66,7 +66,7 @@ class AgainRead:
     unsure: int
 
 
-class QuarantineAgain:
+class QuarantineReread:
     """Reads the quarantine of a set of tables again.
 
     Args:
@@ -94,7 +94,7 @@ class QuarantineAgain:
         self._births = KeptBirths(tables).births
         self.watch: Callable[[str], None] = lambda step: None
 
-    def run(self) -> AgainRead:
+    def run(self) -> RereadCounts:
         """Move what can be read now; begun again after a kill it ends what it had begun.
 
         Raises:
@@ -106,11 +106,11 @@ class QuarantineAgain:
             done = self._some()
             moved += done.moved
             if done.moved < MOST_AT_ONCE:
-                return AgainRead(moved, done.left, done.unsure)
+                return RereadCounts(moved, done.left, done.unsure)
             self._quarantine.refresh()
             self._telemetry.refresh()
 
-    def _some(self) -> AgainRead:
+    def _some(self) -> RereadCounts:
         empty = partial(PartitionColumns, self._places(), self._mappings, self._births)
         moving = _Moving(self._telemetry, empty)
         had = self._had()
@@ -133,18 +133,18 @@ class QuarantineAgain:
         if moving.gone:
             delete_keys(self._quarantine.store, pa.Table.from_pylist(moving.gone, _GONE))
         self.watch("removed")
-        return AgainRead(len(moving.gone), left + moving.staying, unsure)
+        return RereadCounts(len(moving.gone), left + moving.staying, unsure)
 
     def _places(self) -> Mapping[str, tuple[str, str]]:
         return {name: (told.domain, told.group) for name, told in self._ledger.all.places.items()}
 
     def _messages(self, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Those of the quarantine, of the version that was opened."""
+        """Return those of the quarantine, of the version that was opened."""
         rows = self._quarantine.rows(columns, at_once=SOME_ROWS)
         return (row for row in rows if row["origin"] is not None)
 
     def _had(self) -> Numbered:
-        """Of the quarantine's messages those that telemetry has: an earlier run has moved them."""
+        """Return the quarantine's messages that telemetry has: an earlier run has moved them."""
         origins: set[str] = set()
         days: set[date] = set()
         for row in self._messages(("origin", *_TIMES)):

@@ -23,7 +23,7 @@ TELL_S: Final = 600.0
 """A gateway tells its record anew so often at most, because others may have forgotten it."""
 
 
-class Away:
+class UnreachableGateways:
     """A record of the gateways that one gateway does not reach.
 
     Times are in seconds, of a clock that never goes back; places are those of the log.
@@ -92,7 +92,7 @@ class Away:
         return gone
 
     def save(self, now: float) -> list[Any]:
-        """All of it, for `load`."""
+        """Return all of it, for `load`."""
         return [[one, int(now - at), position] for one, (at, position) in self._left.items()]
 
     def load(self, rows: Iterable[Any], now: float) -> None:

@@ -8,16 +8,16 @@ from typing import Any
 from tree_handler.replication.repairing import RepairSettings
 from tree_handler.replication.replication import Replication
 from tree_handler.routing.accounts import Accounts
-from tree_handler.routing.away import LONG_S, TELL_S, Away
 from tree_handler.routing.destination import MAX_ASKED_STREAMS, Destination
 from tree_handler.routing.interest import Interest, Interests
+from tree_handler.routing.unreachable import LONG_S, TELL_S, UnreachableGateways
 from tree_handler.routing.wire import Ack, Ask
 
 ALL = ("gw-b", "gw-c")
 
 
 def test_who_was_away_for_long_and_for_longer_than_the_log_reaches_back_is_forgotten() -> None:
-    away = Away()
+    away = UnreachableGateways()
     away.follow(ALL, {"gw-c"}, 0.0, position=500)
     assert away.over(2 * LONG_S, oldest=499) == []  # what it missed is still there
     assert away.over(LONG_S - 1, oldest=500) == []
@@ -27,7 +27,7 @@ def test_who_was_away_for_long_and_for_longer_than_the_log_reaches_back_is_forgo
 
 
 def test_who_comes_back_in_time_is_not_forgotten_and_its_time_begins_anew() -> None:
-    away = Away()
+    away = UnreachableGateways()
     away.follow(ALL, {"gw-c"}, 0.0, position=500)
     away.follow(ALL, {"gw-b", "gw-c"}, LONG_S - 1, position=600)
     away.follow(ALL, {"gw-c"}, LONG_S, position=700)
@@ -36,9 +36,9 @@ def test_who_comes_back_in_time_is_not_forgotten_and_its_time_begins_anew() -> N
 
 
 def test_for_how_long_a_gateway_is_away_is_known_after_a_restart() -> None:
-    away = Away()
+    away = UnreachableGateways()
     away.follow(ALL, {"gw-c"}, 0.0, position=500)
-    again = Away()
+    again = UnreachableGateways()
     again.load(away.save(LONG_S / 2), 7.0)  # another clock
     again.follow(ALL, (), 7.0, position=900)
     assert again.over(7.0 + LONG_S / 2 - 1, oldest=900) == []
@@ -46,7 +46,7 @@ def test_for_how_long_a_gateway_is_away_is_known_after_a_restart() -> None:
 
 
 def test_who_reached_nobody_or_somebody_not_for_long_tells_its_record_anew() -> None:
-    away = Away()
+    away = UnreachableGateways()
     assert not away.follow(ALL, (), 0.0, 0)  # a start: its record is told anyway
     assert not away.follow(ALL, ALL, 1.0, 0)
     assert not away.follow(ALL, {"gw-c"}, 2.0, 0)
@@ -80,7 +80,7 @@ def test_a_forgotten_gateway_is_no_destination_and_nothing_is_kept_of_it() -> No
 
 
 def test_thirty_years_of_gateways_that_come_and_go_leave_those_that_are_there() -> None:
-    away, interests = Away(), Interests("gw-a")
+    away, interests = UnreachableGateways(), Interests("gw-a")
     day_s, position = 86_400.0, 0
     for month in range(360):
         names = [f"gw-{month + n}" for n in range(12)]
