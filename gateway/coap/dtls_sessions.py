@@ -84,7 +84,7 @@ class DtlsSessions:
         self._log.close()
 
     def requester(self, session_id: int) -> Requester:
-        """A peer as resources see it.
+        """Return a peer as resources see it.
 
         Raises:
             LookupError: its session is gone.

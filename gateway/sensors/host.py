@@ -168,7 +168,7 @@ def _network_bytes(root: Path, column: int) -> float:
 
 
 def _processor_file(root: Path) -> Path | None:
-    """The first input of the processor's chip that tells a temperature."""
+    """Return the first input of the processor's chip that tells a temperature."""
     chips = sorted(root.glob("sys/class/hwmon/hwmon*"))
     for name in PROCESSOR_CHIPS:
         for chip in chips:

@@ -43,7 +43,7 @@ def capability(root: Path = Path("/")) -> float:
 
 
 def _mhz_now(root: Path) -> float:
-    """The mean of all cores, as ``/proc/cpuinfo`` has it where cpufreq does not tell."""
+    """Return the mean of all cores, as ``/proc/cpuinfo`` has it where cpufreq does not tell."""
     try:
         lines = (root / "proc/cpuinfo").read_text("utf-8", errors="replace").splitlines()
         told = [float(line.partition(":")[2]) for line in lines if line.startswith("cpu MHz")]
