@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 
 from gateway.broker.access.passwords import Passwords
 from gateway.process.console.exchange import ExchangeRules
@@ -383,8 +381,13 @@ def may_enter(policy: Policy, visitor: Principal) -> bool:
 
 def _authorities(file: Path | None) -> bytes:
     """Return the certificates of a file in PEM, and nothing else that it may hold."""
+    if file is None:
+        return b""
+    from cryptography import x509  # noqa: PLC0415  # where there is an authority
+    from cryptography.hazmat.primitives.serialization import Encoding  # noqa: PLC0415
+
     try:
-        found = [] if file is None else x509.load_pem_x509_certificates(file.read_bytes())
+        found = x509.load_pem_x509_certificates(file.read_bytes())
     except (OSError, ValueError):
         found = []
     return b"".join(one.public_bytes(Encoding.PEM) for one in found)

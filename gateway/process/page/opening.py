@@ -9,7 +9,7 @@ from gateway.process.page.audit_notes import AuditNotes
 from gateway.process.page.configuration_api import ConfigPlace, ConfigurationApi
 from gateway.process.page.device_key_api import DeviceKeyApi
 from gateway.process.page.face import PageFace, PageOwner, may_enter
-from gateway.process.page.keys_api import KeysApi
+from gateway.process.page.keys_when_asked import KeysWhenAsked
 from gateway.process.page.own_password_api import OwnPasswordApi
 from gateway.process.page.own_process import OwnProcess
 from gateway.process.page.reading_history import ReadingHistory
@@ -165,7 +165,7 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
     place = ConfigPlace(settings.file, state_dir)
     configuration = ConfigurationApi(place, administration, check, OwnProcess.find)
 
-    keys = KeysApi(settings, administration, OwnProcess.find)
+    keys = KeysWhenAsked(settings, administration, OwnProcess.find)
 
     def may(visitor: Principal) -> dict[str, bool]:
         return {

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway.base.event_log.audit import FILE_NAME, AuditTrail
@@ -117,7 +118,6 @@ class PagePart:
         if self._tap is None or self._lines is None:
             return None
         from gateway.process.page.opening import PageSources, open_page  # noqa: PLC0415  # as above
-        from gateway.process.running import configuration_faults  # noqa: PLC0415  # as above
 
         own = self._settings
         trail = AuditTrail(own.gateway.state_dir / FILE_NAME)
@@ -135,7 +135,7 @@ class PagePart:
             lines=self._lines,
             trail=trail,
         )
-        self._parts = open_page(sources, configuration_faults.in_words)
+        self._parts = open_page(sources, _faults)
         return self._parts.face
 
     def follow(self, files: AccessFiles) -> None:
@@ -149,3 +149,14 @@ class PagePart:
             self._parts.stop()
         if self._lines is not None:
             logging.getLogger().removeHandler(self._lines)
+
+
+def _faults(data: bytes, path: Path) -> list[str]:
+    """Return all that is wrong with a configuration, as `configuration_faults.in_words` does.
+
+    What looks at every file that a configuration may name is loaded by who changes one, in a
+    thread.
+    """
+    from gateway.process.running import configuration_faults  # noqa: PLC0415  # as it says
+
+    return configuration_faults.in_words(data, path)

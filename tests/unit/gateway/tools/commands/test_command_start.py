@@ -104,6 +104,12 @@ UNUSED_WITHOUT_KEYS = (
 )
 """By a gateway that has neither coap.psk_file nor a certificate, and so no CoAP over DTLS."""
 
+UNUSED_BY_A_PAGE = (
+    *("cryptography.x509", "OpenSSL", "email", "dtls.certificates"),
+    *("gateway.process.page.keys_api", "gateway.trust.tls.context"),
+)
+"""By a page of a gateway without certificates, as long as nobody asks for its keys."""
+
 
 def imported(told: str) -> list[str]:
     """The modules that a process of `PROGRAM` has said it imported."""
@@ -171,8 +177,11 @@ def test_a_new_package_is_named_with_what_to_do() -> None:
 
 
 @contextmanager
-def serving(folder: Path, *without: str) -> Iterator[subprocess.Popen[str]]:
-    """A gateway as `hedgerow init` configures it, but for keys that are left out, that is ready."""
+def serving(folder: Path, *without: str, console: str = "") -> Iterator[subprocess.Popen[str]]:
+    """A gateway that is ready, as `hedgerow init` configures it.
+
+    Keys are left out of it, and others are added to the console's.
+    """
     init = [sys.executable, "-m", "gateway.tools.cli", "init", "--name", "gw-a", "-y", str(folder)]
     subprocess.run(init, check=True, capture_output=True)
     config = folder / "hedgerow.toml"
@@ -182,7 +191,7 @@ def serving(folder: Path, *without: str) -> Iterator[subprocess.Popen[str]]:
     for key in without:
         text, count = re.subn(rf"(?m)^{key} = .*$", "", text)
         assert count == 1
-    config.write_text(text + "\n[console]\nport = 0\n")
+    config.write_text(f"{text}\n[console]\nport = 0\n{console}")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
         notices.bind(str(folder / "notify"))
         notices.settimeout(READY_S)
@@ -221,6 +230,14 @@ def test_where_nobody_has_a_key_no_dtls_is_imported(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         modules = imported(process.communicate(timeout=READY_S)[1])
     assert [name for name in UNUSED_WITHOUT_KEYS if name in modules] == []
+
+
+def test_a_page_that_nobody_looks_at_has_loaded_no_x509(tmp_path: Path) -> None:
+    with serving(tmp_path, console="web = true\n") as process:
+        process.send_signal(signal.SIGTERM)
+        modules = imported(process.communicate(timeout=READY_S)[1])
+    assert "gateway.process.page.opening" in modules
+    assert [name for name in UNUSED_BY_A_PAGE if name in modules] == []
 
 
 def test_the_version_is_that_of_the_package() -> None:
