@@ -290,7 +290,7 @@ class SearchResult:
     ) -> SearchResult:
         """Make an answer that names as many numbers as it may; it says nothing of the others."""
         named = within_limits(left)
-        room = RangeRoom("sought ranges")
+        room = RangeRoom("search result ranges")
         room.has(named)
         answer = cls(number, named, origins, complete)
         room_bytes = MAX_BYTES - len(answer.encode()) - _LIST_HEAD_BYTES
@@ -317,18 +317,18 @@ class SearchResult:
             ProtocolError: not such an answer, or over a limit.
 
         """
-        row = unpacked("sought", data)
+        row = unpacked("search result", data)
         if not isinstance(row, list) or len(row) not in (6, 7) or not isinstance(row[5], bool):
-            raise ProtocolError("sought", row)
-        room = RangeRoom("sought ranges")
-        left, origins = wanted_of("sought", row[3], room), row[4]
+            raise ProtocolError("search result", row)
+        room = RangeRoom("search result ranges")
+        left, origins = wanted_of("search result", row[3], room), row[4]
         if (
             not isinstance(origins, list)
             or len(origins) > MAX_STREAMS
             or not all(isinstance(origin, str) for origin in origins)
         ):
-            raise ProtocolError("sought origins", origins)
-        number = _search_id("sought", row)
+            raise ProtocolError("search result origins", origins)
+        number = _search_id("search result", row)
         return cls(number, left, frozenset(origins), row[5], _denials(row[6:], room))
 
 

@@ -39,7 +39,8 @@ def test_a_life_or_a_number_that_there_cannot_be_is_refused(
         Seek: ["gw-a", 1, 1, [row]],
         SearchResult: ["gw-a", 1, 1, [row], [], True],
     }
-    with pytest.raises(ProtocolError, match=f"{kind.__name__.lower()} (epoch|range): "):
+    name = "search result" if kind is SearchResult else kind.__name__.lower()
+    with pytest.raises(ProtocolError, match=f"{name} (epoch|range): "):
         kind.decode(msgpack.packb(told[kind]))
 
 

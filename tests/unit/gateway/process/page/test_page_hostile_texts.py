@@ -87,7 +87,7 @@ def requests(route: ApiRoute, text: str) -> Iterator[tuple[str, Any]]:
 @pytest.fixture
 async def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PageGateway]:
     for limit in ("REQUESTS_PER_S", "REQUESTS_AT_ONCE", "STRANGERS_PER_S", "STRANGERS_AT_ONCE"):
-        monkeypatch.setattr(face, limit, 1e6)
+        monkeypatch.setattr(face, limit, 1_000_000)
     fleet = Fleet(tmp_path / "tls")
     psk = tmp_path / "psk"
     psk.touch(mode=0o600)
