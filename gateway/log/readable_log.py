@@ -240,7 +240,7 @@ class ReadableLog:
 
     @property
     def still_lost_messages(self) -> int:
-        """Those of the lost messages that the log has not taken since."""
+        """The number of lost messages that the log has not taken since."""
         return sum(
             (ranges.without(self.have[key]) if key in self.have else ranges).count()
             for key, ranges in self._damage.numbers.items()

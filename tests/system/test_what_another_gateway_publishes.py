@@ -145,7 +145,7 @@ class House:
         (pump,) = readings.sensors
         assert isinstance(pump, Actuator)
         pump.write = self._set.append  # type: ignore[method-assign]  # over MQTT or CoAP alike
-        readings.heard._sensors = {"zigbee/door": [self._ears]}  # type: ignore[list-item]
+        readings.heard._sensors = {"zigbee/door": [self._ears]}  # type: ignore[list-item]  # a stand-in
 
     async def effects(self, mark: str, *, qos: int, retain: bool) -> dict[str, set[str]]:
         """Have the thief publish on a topic of each kind; what comes of it, by topic."""
