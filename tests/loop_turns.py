@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
+
+from gateway.base import in_turns
+
 
 class LoopTurns:
     """Knows how much was done in each turn of the loop since it was made, until it is stopped."""
@@ -27,6 +31,11 @@ class LoopTurns:
         """Count no more; return how often something was done, by turn."""
         self._next.cancel()
         return self._done
+
+
+def each_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have each row that is gone through in turns take a turn of its own, on any machine."""
+    monkeypatch.setattr(in_turns, "TURN_S", 0.0)
 
 
 async def turns(count: int) -> None:

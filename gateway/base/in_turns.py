@@ -1,23 +1,37 @@
-"""Rows of an answer that may have hundreds, gone through so that all else goes on meanwhile."""
+"""Work of many small steps on the event loop, done so that all else goes on meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from typing import TypeVar
+from time import perf_counter
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 
+TURN_S: Final = 0.0003
+"""So long at a time. Then whoever waits has a turn."""
+PAUSE_S: Final = 0.001
+"""So long is left to others. It must not be nothing: the loop would go round without waiting. A
+thread that syncs the log takes Python's lock several times. Each time it would wait for some rows
+more, and each message that waits for the disk with it: until the last row, in the end."""
 
-async def in_turns(rows: Iterable[T], per_turn: int) -> AsyncIterator[T]:
-    """Yield rows one by one; others have a turn of the event loop after so many.
+
+async def in_turns(rows: Iterable[T]) -> AsyncIterator[T]:
+    """Yield rows one by one; others have a turn of the event loop after each `TURN_S`.
 
     Args:
         rows: to go through; what is to be the same at the end is copied by the caller.
-        per_turn: how many rows take no longer together than others may wait.
 
     """
-    for number, row in enumerate(rows, 1):
-        if number % per_turn == 0:
-            await asyncio.sleep(0)
+    ends_s = perf_counter() + TURN_S
+    for row in rows:
+        if perf_counter() >= ends_s:
+            await others_first()
+            ends_s = perf_counter() + TURN_S
         yield row
+
+
+async def others_first() -> None:
+    """Let everybody else have a turn of the event loop, threads too."""
+    await asyncio.sleep(PAUSE_S)

@@ -21,9 +21,8 @@ from light_dataclasses import dataclass
 
 PAGE = 200
 """Clients that are told at a time."""
-CLIENTS_PER_TURN: Final = 5
-IDS_PER_TURN: Final = 1_000
-"""So many are told of, or gone through by their identifiers, before others have a turn."""
+IDS_AT_ONCE: Final = 1_000
+"""So many identifiers are gone through before others may have a turn."""
 RANKED_S = 1.0
 """The busiest are sought by what has passed since they were sought last, but not within so long."""
 _WHY = "by the operator"
@@ -70,7 +69,7 @@ class ClientRoll:
         sessions = self._core.sessions
         found = await self._next_ids(after)
         told: list[dict[str, Any]] = []
-        async for one in in_turns(found[:PAGE], CLIENTS_PER_TURN):
+        async for one in in_turns(found[:PAGE]):
             session = sessions.get(one)
             if session is not None:
                 told.append(self._line(session))
@@ -83,8 +82,8 @@ class ClientRoll:
         """Return the identifiers of a page, and one more if there is one."""
         ids = [one for one, _ in self._core.sessions.items()]
         found: list[str] = []
-        async for first in in_turns(range(0, len(ids), IDS_PER_TURN), 1):
-            some = [one for one in ids[first : first + IDS_PER_TURN] if one > after]
+        async for first in in_turns(range(0, len(ids), IDS_AT_ONCE)):
+            some = [one for one in ids[first : first + IDS_AT_ONCE] if one > after]
             found = heapq.nsmallest(PAGE + 1, itertools.chain(found, some))
         return found
 
@@ -126,7 +125,7 @@ class ClientRoll:
                 least = busiest[0][0]
         found = [one[-1] for one in sorted(busiest, reverse=True)]
         told: list[dict[str, Any]] = []
-        async for session in in_turns(found, CLIENTS_PER_TURN):
+        async for session in in_turns(found):
             if session.channel is not None:
                 told.append(self._line(session) | _passed(session.channel))
         return {"count": len(self._core.sessions), "connected": connected, "clients": told}

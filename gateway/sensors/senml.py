@@ -47,8 +47,8 @@ _VERSION: Final = 10
 _CBOR_ARRAY: Final = 0x80
 _CBOR_COUNT_IN_HEAD: Final = 24
 """Fewer items are counted in the first byte (RFC 8949, section 3)."""
-RECORDS_PER_TURN: Final = 5
-"""Then others have a turn; of so few an array in CBOR has a head of one byte."""
+RECORDS_AT_ONCE: Final = 5
+"""So many are encoded together; of so few an array in CBOR has a head of one byte."""
 _LABELS: Final[Mapping[str, int]] = {
     "bver": -1,
     "bn": -2,
@@ -133,8 +133,8 @@ async def encoded_in_turns(
 ) -> bytes:
     """Write the same bytes as `encode`; others have a turn of the event loop after each slice."""
     pieces = list[bytes]()
-    async for first in in_turns(range(0, len(records), RECORDS_PER_TURN), 1):
-        some = records[first : first + RECORDS_PER_TURN]
+    async for first in in_turns(range(0, len(records), RECORDS_AT_ONCE)):
+        some = records[first : first + RECORDS_AT_ONCE]
         pieces.append(encode("" if first else base_name, some, content_format))
     if len(pieces) <= 1:
         return pieces[0] if pieces else encode(base_name, (), content_format)

@@ -1,6 +1,7 @@
 """Look-ups that take long: a slice of one in each turn of the event loop, askers by turns.
 
-Between slices as much time is left to all others as the last one took.
+Between slices as much time is left to all others as the last one took, and never less than a thread
+needs to have its turn (`gateway.base.in_turns`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
+from gateway.base.in_turns import PAUSE_S
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +94,7 @@ class LookUpTurns:
             if is_done and steps and steps[0] is step:
                 steps.popleft()
             self._leave(asker)
-            self._wake(self._clock() - began)
+            self._wake(max(PAUSE_S, self._clock() - began))
 
     def _is_over(self, step: LookupStep) -> bool:
         """Do a slice; one that fails is the last, and keeps no other look-up waiting."""

@@ -10,8 +10,6 @@ import msgspec
 
 from gateway.base.in_turns import in_turns
 
-ROWS_PER_TURN: Final = 5
-"""Then others have a turn: a row takes some hundredths of a millisecond, on a Pi a tenth."""
 _ascii: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
@@ -26,7 +24,7 @@ async def encoded_rows(
         encode: encodes one.
 
     """
-    return [msgspec.Raw(encode(row)) async for row in in_turns(rows, ROWS_PER_TURN)]
+    return [msgspec.Raw(encode(row)) async for row in in_turns(rows)]
 
 
 def in_ascii(row: Mapping[str, Any]) -> bytes:

@@ -108,7 +108,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         records = list[senml.SenmlRecord]()
         asked = tuple(names)
         readings = await self._readings(asked)
-        async for name in in_turns(asked, AT_ONCE):
+        async for name in in_turns(asked):
             reading = readings.get(name)
             records += () if reading is None else in_senml(name, reading)
         payload = await senml.encoded_in_turns(self._base_name, records, form)
@@ -118,7 +118,7 @@ class SensorPack(resource.Resource):  # type: ignore[misc]  # aiocoap has no typ
         """Return the readings that are at hand, then those of the others that come in time."""
         deadline = asyncio.get_running_loop().time() + self._wait_s
         found = dict[str, Reading]()
-        async for name in in_turns(names, AT_ONCE):
+        async for name in in_turns(names):
             if (reading := self._at_hand(name)) is not None:
                 found[name] = reading
         missing = [name for name in names if name not in found]

@@ -28,7 +28,6 @@ from gateway.web.api_error import ApiError
 
 PATH: Final = "/page/device-keys"
 """In a policy: ``console /page/device-keys``."""
-DEVICES_PER_TURN: Final = 100
 """Then others have a turn: there may be a thousand."""
 _QUIET_ZONE: Final = 4
 """Modules around the code (ISO/IEC 18004, section 6.3.8)."""
@@ -108,7 +107,7 @@ class DeviceKeyApi:
         """List who has a key."""
         self._check(asked.visitor)
         told = list[dict[str, Any]]()
-        async for one in in_turns(self._desk.known(), DEVICES_PER_TURN):
+        async for one in in_turns(self._desk.known()):
             roles = sorted(self._roles(one.identity))
             told.append({"identity": one.identity, "is_made": one.is_made, "roles": roles})
         return {"uri": self._desk.uri, "devices": told}

@@ -33,9 +33,6 @@ PAGE_LINKS: Final = 100
 LOOK_S: Final = 5.0
 """The machine, and the tree for one visitor, are looked at again after so long."""
 TREES_MAX: Final = 16
-SENSORS_PER_TURN: Final = 5
-LINKS_PER_TURN: Final = 5
-"""Then others have a turn: a gateway may have hundreds."""
 _OPTION_CHARACTERS: Final = 60
 """Of an identifier that an option holds, whatever characters they are."""
 
@@ -213,7 +210,7 @@ class SiteApi:
         now_s = time.time() if asked.query.get("hour", 1) else None
         known = {sensor.name: sensor for sensor in self._sampler.sensors}
         told: list[msgspec.Raw] = []
-        async for one in in_turns(self._roll.listed(), SENSORS_PER_TURN):
+        async for one in in_turns(self._roll.listed()):
             name = one["name"]
             path = ("sensors", *name.split("/"))
             sensor = known.get(name)
@@ -278,7 +275,7 @@ class SiteApi:
         payload = await self._asker.good(asked, question)
         told: list[msgspec.Raw] = []
         try:
-            async for link in in_turns(links_in(payload), LINKS_PER_TURN):
+            async for link in in_turns(links_in(payload)):
                 told.append(msgspec.Raw(msgspec.json.encode(_told(link))))
         except LinkFormatError as error:
             raise ApiError(HTTPStatus.BAD_GATEWAY, str(error)) from error

@@ -29,9 +29,6 @@ SHOWN_MAX: Final = 200
 """Retained messages that are shown."""
 LOOKED_AT_MAX: Final = 1_000
 """Of those that match."""
-TOPICS_PER_TURN: Final = 50
-MESSAGES_PER_TURN: Final = 5
-"""So many are looked at, or shown, before others have a turn."""
 PUBLISHES_PER_S: Final = 5.0
 PUBLISHES_AT_ONCE: Final = 20
 _RETAIN: Final = 4
@@ -85,12 +82,12 @@ class TopicApi:
         may_receive = self._may_receive(asked.visitor)
         retained = self._core.retention.walk(topic_filter, LOOKED_AT_MAX + 1)
         matched, found = 0, dict[str, Message]()
-        async for one in in_turns(retained, TOPICS_PER_TURN):
+        async for one in in_turns(retained):
             matched += one is not None
             if one is not None and matched <= LOOKED_AT_MAX and may_receive(one[0]):
                 found[one[0]] = one[1]
         told: list[msgspec.Raw] = []
-        async for topic in in_turns(sorted(found)[:SHOWN_MAX], MESSAGES_PER_TURN):
+        async for topic in in_turns(sorted(found)[:SHOWN_MAX]):
             message = found[topic]
             row = shown(topic, message.qos | _RETAIN, message.payload)
             told.append(msgspec.Raw(msgspec.json.encode(row)))

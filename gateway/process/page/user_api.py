@@ -24,7 +24,6 @@ from gateway.process.page.administration import Administration
 from gateway.process.page.api_request import DONE, ApiRequest, Handlers
 from gateway.process.page.user_file import FIELD, UserDesk, has_one, short
 from gateway.process.page.user_roles import (
-    USERS_PER_TURN,
     WHAT,
     UserRolesSeen,
     administrators,
@@ -94,7 +93,7 @@ class UserApi:
         may_change = await administrators(names, policies.others, self._administration)
         told: list[msgspec.Raw] = []
         everybody = sorted(passwords | named_by(policies.others))
-        async for name in in_turns(everybody, USERS_PER_TURN):
+        async for name in in_turns(everybody):
             has_password, its = name in passwords, roles.of(name)
             row = {
                 "name": name,

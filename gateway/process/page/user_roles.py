@@ -21,8 +21,6 @@ from light_dataclasses import dataclass
 
 WHAT: Final = "users"
 """The part of the page."""
-USERS_PER_TURN: Final = 5
-"""Then others have a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,7 @@ async def administrators(
     """
     found: list[str] = []
     decided: dict[frozenset[str], bool] = {}
-    async for name in in_turns(names, USERS_PER_TURN):
+    async for name in in_turns(names):
         user = policy.principal(CONSOLE, name)
         may = None if policy.goes_by_name(user, CONSOLE, CONFIGURE) else decided.get(user.roles)
         if may is None:

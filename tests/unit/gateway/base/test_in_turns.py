@@ -1,25 +1,55 @@
-"""Rows that are gone through in turns: no more of them in one turn than was said."""
+"""Rows that are gone through in turns: everybody else has one after a time that is bounded."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loop_turns import LoopTurns, turns
+from loop_turns import LoopTurns, each_row_alone, turns
 
-from gateway.base.in_turns import in_turns
+from gateway.base import in_turns as module
+from gateway.base.in_turns import PAUSE_S, TURN_S, in_turns
+
+CLOCK_IS_COARSE = 0.9
 
 
-@given(st.integers(0, 100), st.integers(1, 30))
-async def test_no_turn_of_the_loop_has_more_rows_than_it_may(count: int, per_turn: int) -> None:
-    counted = LoopTurns()
+class Clock:
+    """A clock that each row moves on by so much."""
 
-    def rows() -> Iterator[int]:
+    def __init__(self, row_s: float) -> None:
+        self.now_s, self._row_s = 0.0, row_s
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def rows(self, count: int, counted: LoopTurns) -> Iterator[int]:
         for number in range(count):
             counted.note()
             yield number
+            self.now_s += self._row_s
 
+
+@given(st.integers(0, 40), st.integers(1, 30))
+async def test_no_turn_of_the_loop_begins_a_row_after_its_time(count: int, fit: int) -> None:
+    counted, clock = LoopTurns(), Clock(1.001 * TURN_S / fit)
     await turns(1)
-    assert [row async for row in in_turns(rows(), per_turn)] == list(range(count))
-    assert max(counted.stop().values(), default=0) <= per_turn
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(module, "perf_counter", clock)
+        patched.setattr(module, "PAUSE_S", 0.0)
+        assert [row async for row in in_turns(clock.rows(count, counted))] == list(range(count))
+    # The row that is fetched before the clock is looked at is held until the next turn.
+    assert max(counted.stop().values(), default=0) <= fit + 1
+
+
+async def test_between_two_turns_a_thread_has_time_to_take_pythons_lock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That which syncs the log needs it several times, and all who publish wait for it."""
+    each_row_alone(monkeypatch)
+    began_s = time.perf_counter()
+    async for _ in in_turns(range(10)):
+        pass
+    assert time.perf_counter() - began_s >= 9 * PAUSE_S * CLOCK_IS_COARSE
