@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import fleet_keys
+import psutil
 import pytest
 from missing_peer import skip_or_fail_in_ci
 
@@ -43,6 +44,8 @@ NORTH: dict[str, Any] = {
     "gateway_passwords": {"sensors": PASSWORD_HASH},
 }
 POWER_OFF_S = 300.0
+LOOK_S = 300.0
+"""A command that has used no processor time since it was looked at last hangs."""
 IN_CHROOT = """#!/bin/sh
 # Called as ssh is; the last argument is the command.
 for command do :; done
@@ -65,9 +68,31 @@ FOREIGN_MACHINES = (
 
 
 def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=600, check=False, **options
-    )
+    """Run a command to its end, as long as it, or whom it has started, works."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, **options) as running:
+        worked_s = 0.0
+        while True:
+            try:
+                output, errors = running.communicate(timeout=LOOK_S)
+            except subprocess.TimeoutExpired:
+                before_s, worked_s = worked_s, _worked_s(running.pid)
+                if worked_s == before_s:
+                    running.kill()
+                    raise
+            else:
+                return subprocess.CompletedProcess(command, running.returncode, output, errors)
+
+
+def _worked_s(pid: int) -> float:
+    """Return the processor time that a process and all that it has started have used so far."""
+    worked_s = 0.0
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                worked_s += sum(one.cpu_times()[:4])  # its own, and of children that have ended
+    return worked_s
 
 
 @dataclass(frozen=True)
