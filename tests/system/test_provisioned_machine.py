@@ -46,7 +46,10 @@ MACHINE: dict[str, Any] = {
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no-role": ({"site_roles": ["basis"]}, "site_roles"),
     "bad-host": ({"base_hostname": "gw north"}, 'base_hostname "gw north"'),
-    "no-keys": ({"base_users": [{"name": "anna", "keys": []}]}, "or one of them has no keys"),
+    "no-keys": (
+        {"base_users": [{"name": "anna", "keys": []}]},
+        "or one of them has no list of keys",
+    ),
     "no-servers": ({"time_servers": []}, "time_servers"),
     "bad-commit": ({"sd_card_commit_s": 1}, "sd_card_commit_s (5 to 600)"),
     "bad-journal": ({"sd_card_journal": "paper"}, "value of sd_card_journal must be one of"),
