@@ -28,7 +28,6 @@ from gateway.web.api_error import ApiError
 
 PATH: Final = "/page/device-keys"
 """In a policy: ``console /page/device-keys``."""
-"""Then others have a turn: there may be a thousand."""
 _QUIET_ZONE: Final = 4
 """Modules around the code (ISO/IEC 18004, section 6.3.8)."""
 

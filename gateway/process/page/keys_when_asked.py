@@ -7,14 +7,11 @@ the page of keys. It is read in a thread: on a Pi that takes half a second, and 
 from __future__ import annotations
 
 import asyncio
-import sys
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from gateway.process.config_trials.change_on_trial import Find
-    from gateway.process.configuration.config import GatewaySettings
-    from gateway.process.page.administration import Administration
     from gateway.process.page.api_request import ApiRequest, Handlers
     from gateway.process.page.keys_api import KeysApi
 
@@ -23,25 +20,18 @@ OPERATIONS: Final = (
     *("make_key_request", "key_request", "forget_key_request"),
 )
 """Those of `KeysApi`."""
-_MODULE: Final = "gateway.process.page.keys_api"
 
 
 class KeysWhenAsked:
-    """Answers as `KeysApi` does, which it makes when the first question comes.
+    """Answers as `KeysApi` does, which is made when the first question comes.
 
     Args:
-        settings: of the gateway.
-        administration: says who may.
-        find: finds the gateway that is told, which is this process.
+        make: loads and makes it; called in a thread.
 
     """
 
-    def __init__(
-        self, settings: GatewaySettings, administration: Administration, find: Find
-    ) -> None:
-        self._settings = settings
-        self._administration = administration
-        self._find = find
+    def __init__(self, make: Callable[[], KeysApi]) -> None:
+        self._make = make
         self._api: KeysApi | None = None
 
     @property
@@ -50,14 +40,7 @@ class KeysWhenAsked:
         return {name: partial(self._answer, name) for name in OPERATIONS}
 
     async def _answer(self, operation: str, asked: ApiRequest) -> Any:
-        if _MODULE not in sys.modules:
-            await asyncio.to_thread(_load)
         if self._api is None:
-            self._api = _load()(self._settings, self._administration, self._find)
+            made = await asyncio.to_thread(self._make)
+            self._api = self._api or made  # another may have asked meanwhile
         return await self._api.handlers[operation](asked)
-
-
-def _load() -> type[KeysApi]:
-    from gateway.process.page.keys_api import KeysApi  # noqa: PLC0415  # for who asks
-
-    return KeysApi

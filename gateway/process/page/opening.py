@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from gateway.process.config_trials.change_on_trial import Check
     from gateway.process.configuration.config import GatewaySettings
     from gateway.process.page.device_key_api import DeviceKeyDesk
+    from gateway.process.page.keys_api import KeysApi
     from gateway.process.page.log_lines import RecentLines
     from gateway.process.page.sensor_api import AddedTables
     from gateway.process.page.topic_tap import TopicTap
@@ -165,7 +166,12 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
     place = ConfigPlace(settings.file, state_dir)
     configuration = ConfigurationApi(place, administration, check, OwnProcess.find)
 
-    keys = KeysWhenAsked(settings, administration, OwnProcess.find)
+    def keys_api() -> KeysApi:
+        from gateway.process.page.keys_api import KeysApi  # noqa: PLC0415  # for who asks
+
+        return KeysApi(settings, administration, OwnProcess.find)
+
+    keys = KeysWhenAsked(keys_api)
 
     def may(visitor: Principal) -> dict[str, bool]:
         return {

@@ -30,6 +30,7 @@ async def test_those_who_ask_first_at_once_have_one_answerer(
         return "told"
 
     monkeypatch.setattr(KeysApi, "keys", answer)
-    keys = KeysWhenAsked(NOTHING, NOTHING, NOTHING).handlers["keys"]
+    made = KeysWhenAsked(lambda: KeysApi(NOTHING, NOTHING, NOTHING))
+    keys = made.handlers["keys"]
     assert await asyncio.gather(keys(ASKED), keys(ASKED)) == ["told", "told"]
     assert len(set(map(id, asked))) == 1
