@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from coap_engine import codes, option_numbers
@@ -55,6 +55,9 @@ _WHO_BYTES_MAX: Final = 200
 
 _What = tuple[int, tuple[Option, ...]]
 """A request's code and options."""
+_MethodAndPath = tuple[str, tuple[str, ...]]
+"""The name of a method, and the segments of a path."""
+_NOTHING: Final[Mapping[_MethodAndPath, Decision]] = {}
 
 
 Introduction = tuple[str | None, tuple[str, ...]]
@@ -89,7 +92,8 @@ class CoapAccess:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._known: dict[PeerIdentity | VouchedAddress, _KnownPeer] = {}
-        self._decided: dict[tuple[Principal, str, tuple[str, ...]], Decision] = {}
+        self._decided: dict[Principal, dict[_MethodAndPath, Decision]] = {}
+        self._decided_count = 0
         self._told: list[Callable[[], None]] = []
         self._failures = Failures(CountedLines(_log, time.monotonic))
 
@@ -97,7 +101,7 @@ class CoapAccess:
         """Go by another policy from now on."""
         self._policy = policy
         self._known.clear()
-        self._decided.clear()
+        self._forget()
         for told in self._told:
             self._failures.tried("go by another policy", told)
 
@@ -216,16 +220,70 @@ class CoapAccess:
             path: segments.
 
         """
-        what = (principal, method, tuple(path))
-        decision = self._decided.get(what)
-        if decision is not None:
-            return decision
+        return self.rights(principal).may(method, tuple(path))
+
+    def rights(self, principal: Principal) -> CoapRights:
+        """Return what decides for one principal: for who asks of hundreds of paths."""
+        return CoapRights(self, principal)
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of now."""
+        return self._policy
+
+    def decided_of(self, principal: Principal) -> Mapping[_MethodAndPath, Decision]:
+        """Return what is remembered of a principal by the policy of now."""
+        return self._decided.get(principal, _NOTHING)
+
+    def decide(self, principal: Principal, method: str, path: tuple[str, ...]) -> Decision:
+        """Decide, and remember it."""
         segments = [segment.encode() for segment in path]
         decision = self._policy.may(principal, coap_action(method, segments, self._policy.here))
         if sum(map(len, segments)) <= _REMEMBERED_BYTES:
-            if len(self._decided) >= DECIDED_MAX:
-                self._decided.clear()
-            self._decided[what] = decision
+            if self._decided_count >= DECIDED_MAX:
+                self._forget()
+            self._decided_count += 1
+            self._decided.setdefault(principal, {})[method, path] = decision
+        return decision
+
+    def _forget(self) -> None:
+        self._decided.clear()
+        self._decided_count = 0
+
+
+class CoapRights:
+    """Decides what one principal may, by the policy of each moment.
+
+    It holds what is remembered of this principal at hand: to find it takes as long as to decide.
+
+    Args:
+        access: knows the policy, and decides on what is not remembered.
+        principal: who.
+
+    """
+
+    __slots__ = ("_access", "_decided", "_policy", "_principal")
+
+    def __init__(self, access: CoapAccess, principal: Principal) -> None:
+        self._access = access
+        self._principal = principal
+        self._policy = access.policy
+        self._decided = access.decided_of(principal)
+
+    def may(self, method: str, path: tuple[str, ...]) -> Decision:
+        """Return whether it may do something here.
+
+        Args:
+            method: its name, as ``GET``.
+            path: segments.
+
+        """
+        if self._access.policy is not self._policy:
+            self._policy = self._access.policy
+            self._decided = self._access.decided_of(self._principal)
+        decision = self._decided.get((method, path))
+        if decision is None:
+            decision = self._access.decide(self._principal, method, path)
         return decision
 
 

@@ -15,7 +15,8 @@ from gateway.process.page.own_process import OwnProcess
 from gateway.process.page.reading_history import ReadingHistory
 from gateway.process.page.record_api import RecordApi
 from gateway.process.page.sensor_api import SensorApi
-from gateway.process.page.site_api import SensorsListed, SiteApi
+from gateway.process.page.sensor_list_api import PlannedSensors, SensorListApi
+from gateway.process.page.site_api import SiteApi
 from gateway.process.page.site_asker import SiteAsker
 from gateway.process.page.topic_api import TopicApi
 from gateway.process.page.user_api import UserApi
@@ -51,7 +52,7 @@ class PageSources:
         broker: has clients and topics.
         site: has the resources that are asked.
         sampler: reads the sensors.
-        roll: has what there is to say of each sensor.
+        roll: has the sensors.
         tables: of sensors that were added.
         device_keys: makes and revokes keys.
         users: changes users and their passwords.
@@ -66,7 +67,7 @@ class PageSources:
     broker: GatewayBroker
     site: GatewaySite
     sampler: Sampler
-    roll: SensorsListed
+    roll: PlannedSensors
     tables: AddedTables
     device_keys: DeviceKeyDesk
     users: UserDesk
@@ -158,9 +159,8 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
     state_dir = settings.gateway.state_dir
     sensors = SensorApi(asker, sources.tables)
     device_keys = DeviceKeyApi(sources.device_keys, policies)
-    resources = SiteApi(
-        asker, sources.roll, sources.sampler, ReadingHistory(), state_dir, site.take_out
-    )
+    sensor_list = SensorListApi(asker, sources.roll, sources.sampler, ReadingHistory())
+    resources = SiteApi(asker, state_dir, site.take_out)
 
     administration = Administration(policies)
     place = ConfigPlace(settings.file, state_dir)
@@ -204,6 +204,7 @@ def open_page(sources: PageSources, check: Check) -> PageParts:
         **resources.handlers,
         **topics.handlers,
         **records.handlers,
+        **sensor_list.handlers,
         **sensors.handlers,
         **device_keys.handlers,
         **configuration.handlers,

@@ -1,32 +1,26 @@
-"""API for resources: status, tree, clients, sensors, devices and alerts."""
+"""API for resources: status, tree, clients, actuators, devices and alerts."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from gateway.base.in_turns import in_turns
 from gateway.process.page.api_request import DONE, ApiRequest, Handlers
 from gateway.process.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
-from gateway.sensors.reading import full_name
-from gateway.sensors.sensor import Actuator
 from gateway.web.api_error import ApiError
 from resource_directory.errors import NoSuchRegistrationError, NotOwnerError
 from resource_directory.link_format import LinkFormatError, WebLink, links_in
 
 if TYPE_CHECKING:
     from gateway.coap_client import Response
-    from gateway.process.page.reading_history import ReadingHistory
-    from gateway.sensors.reading import Reading
-    from gateway.sensors.sampler import Sampler
-    from gateway.sensors.sensor import Sensor
     from gateway.trust.policy.principal import Principal
 
 PAGE_LINKS: Final = 100
@@ -37,21 +31,11 @@ _OPTION_CHARACTERS: Final = 60
 """Of an identifier that an option holds, whatever characters they are."""
 
 
-class SensorsListed(Protocol):
-    """The sensors of a gateway (`gateway.process.running.readings.Readings`)."""
-
-    def listed(self) -> Iterator[dict[str, Any]]:
-        """Yield what there is to say of each, which may come and go meanwhile."""
-
-
 class SiteApi:
     """Answers by what resources answer.
 
     Args:
         asker: asks them.
-        roll: has what there is to say of each sensor.
-        sampler: reads the sensors.
-        history: their last hour.
         state_dir: the gateway's, on the disk that is looked at.
         take_out: takes a registration out, whoever made it; see `GatewaySite.take_out`.
 
@@ -60,21 +44,14 @@ class SiteApi:
     def __init__(
         self,
         asker: SiteAsker,
-        roll: SensorsListed,
-        sampler: Sampler,
-        history: ReadingHistory,
         state_dir: Path,
         take_out: Callable[[str], None],
     ) -> None:
         self._take_out = take_out
         self._asker = asker
-        self._roll = roll
-        self._sampler = sampler
-        self._history = history
         self._state_dir = state_dir
         self._machine: tuple[float, dict[str, Any]] | None = None
         self._trees: dict[str, tuple[float, dict[str, Any]]] = {}
-        sampler.listen(self._read)
 
     @property
     def handlers(self) -> Handlers:
@@ -88,7 +65,6 @@ class SiteApi:
             "clients": self.clients,
             "client": self.client,
             "disconnect": self.disconnect,
-            "sensors": self.sensors,
             "set_sensor": self.set_sensor,
             "endpoints": self.endpoints,
             "resources": self.resources,
@@ -193,57 +169,6 @@ class SiteApi:
         return await self._asker.document(asked, SiteQuestion("POST", ("clients",), query))
 
     # -- sensors ---------------------------------------------------------------------------------
-
-    def _read(self, sensor: Sensor) -> None:
-        reading = self._sampler.at_hand(sensor)
-        if reading is not None:
-            self._history.add(sensor.name, reading)
-
-    async def sensors(self, asked: ApiRequest) -> Any:
-        """List the sensors that the visitor may read, with what they say and said.
-
-        Each is JSON before the next turn, so that the whole is put together in no time.
-        """
-        may, visitor = self._asker.may, asked.visitor
-        if not may(visitor, "GET", "sensors"):
-            raise ApiError(HTTPStatus.FORBIDDEN, "sensors: the policy lets you read none")
-        now_s = time.time() if asked.query.get("hour", 1) else None
-        known = {sensor.name: sensor for sensor in self._sampler.sensors}
-        told: list[msgspec.Raw] = []
-        async for one in in_turns(self._roll.listed()):
-            name = one["name"]
-            path = ("sensors", *name.split("/"))
-            sensor = known.get(name)
-            if sensor is None or not may(visitor, "GET", *path):
-                continue
-            is_actuator = isinstance(sensor, Actuator)
-            row = {
-                **one,
-                "is_actuator": is_actuator,
-                "may_set": is_actuator and may(visitor, "PUT", *path),
-                "values": self._values(name, self._history.last(name), now_s),
-            }
-            told.append(msgspec.Raw(msgspec.json.encode(row)))
-        return {"sensors": told}
-
-    def _values(
-        self, name: str, reading: Reading | None, now_s: float | None
-    ) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
-        if reading is None:
-            return []
-        for part, each in reading.values.items():
-            value: dict[str, Any] = {
-                "name": full_name(name, part),
-                "value": each.value,
-                "unit": each.unit or "",
-                "quality": each.quality,
-                "time_ms": int(reading.time_s * 1000),
-            }
-            if now_s is not None:
-                value["hour"] = self._history.of(full_name(name, part), now_s)
-            found.append(value)
-        return found
 
     async def set_sensor(self, asked: ApiRequest) -> Any:
         """Set an actuator."""

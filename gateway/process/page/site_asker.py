@@ -17,7 +17,7 @@ import msgspec
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, RequestReceived
 from coap_engine.uint import encode_uint
-from gateway.coap.access import METHOD_NAMES, CoapAccess
+from gateway.coap.access import METHOD_NAMES, CoapAccess, CoapRights
 from gateway.coap.answers import RequestAnswers
 from gateway.coap.peers import VouchedAddress
 from gateway.process.page.api_request import ApiRequest
@@ -110,6 +110,10 @@ class SiteAsker:
     def may(self, visitor: Principal, method: str, *path: str) -> bool:
         """Return whether a visitor may make such a request."""
         return self._access.may(visitor, method, path).is_allowed
+
+    def rights(self, visitor: Principal) -> CoapRights:
+        """Return what decides for a visitor: for who asks of hundreds of paths."""
+        return self._access.rights(visitor)
 
     async def response(self, asked: ApiRequest, question: SiteQuestion) -> CoapResponse:
         """Return what is answered to a visitor.

@@ -437,6 +437,11 @@ class Readings:
         """Return whether there is a sensor of that name that was added."""
         return any(each.sensor.name == name for each in self._stock.plan.added)
 
+    @property
+    def plan(self) -> SensorPlan:
+        """Return the sensors that there are now, with their tables."""
+        return self._stock.plan
+
     def listed(self) -> Iterator[dict[str, Any]]:
         """Yield what there is to say of each sensor, ready for JSON.
 

@@ -14,6 +14,7 @@ from gateway.coap.access import DECIDED_MAX, CoapAccess, identity_of
 from gateway.coap.peers import OscoreAddress, session_peer, udp_peer
 from gateway.coap.remote.execution import LocalExecution
 from gateway.trust.policy.policy import Policy, PolicyRules
+from gateway.trust.policy.principal import Principal
 from gateway.trust.policy.rule import ALLOW, DENY, Rule
 from tests.held_objects import held_objects, held_text
 from tests.policies import access_of, open_access
@@ -169,6 +170,31 @@ def test_what_is_remembered_of_paths_is_bounded_and_another_policy_holds_at_once
     assert held_text(access) < 1_000
     access.follow(Policy(PolicyRules()))
     assert held_objects(access) < nothing + 10
+
+
+def test_rights_in_somebodys_hands_are_by_the_policy_of_each_moment() -> None:
+    access = access_of({"psk:operator": "operator"})
+    operator = access.principal(PeerIdentity(Proof.PSK, "operator"))
+    asked = ("PUT", ("sensors", "s1"))
+    rights = access.rights(operator)
+    for _ in range(2):
+        assert rights.may(*asked).is_allowed
+    again = access.rights(operator)
+    assert again.may(*asked).is_allowed
+    denied = Rule(DENY, "PUT", "/sensors/#", "*")
+    access.follow(Policy(PolicyRules(rules=[denied])))
+    for held in (rights, again):
+        for _ in range(2):
+            assert not held.may(*asked).is_allowed
+
+
+def test_nothing_is_remembered_of_somebody_of_whom_no_decision_is() -> None:
+    access = access_of({})
+    nothing = held_objects(access) - held_objects(access.policy)
+    for number in range(1_000):
+        somebody = Principal.parse(f"psk:p{number}")
+        assert not access.may(somebody, "PUT", ["x" * 10_000]).is_allowed
+    assert held_objects(access) - held_objects(access.policy) < nothing + 10
 
 
 def test_a_device_behind_oscore_is_known_by_its_context() -> None:
