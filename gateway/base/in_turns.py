@@ -11,10 +11,11 @@ T = TypeVar("T")
 
 TURN_S: Final = 0.0003
 """So long at a time. Then whoever waits has a turn."""
-PAUSE_S: Final = 0.001
-"""So long is left to others. It must not be nothing: the loop would go round without waiting. A
-thread that syncs the log takes Python's lock several times. Each time it would wait for some rows
-more, and each message that waits for the disk with it: until the last row, in the end."""
+PAUSE_S: Final = 0.003
+"""So long is left to others. A message takes a third of it, so that it meets one turn at most. It
+must not be nothing: the loop would go round without waiting. A thread that syncs the log takes
+Python's lock several times. Each time it would wait for some rows more, and each message that waits
+for the disk with it: until the last row, in the end."""
 
 
 async def in_turns(rows: Iterable[T]) -> AsyncIterator[T]:

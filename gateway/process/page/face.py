@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from gateway.base.in_turns import others_first
 from gateway.broker.access.passwords import Passwords
 from gateway.process.console.exchange import ExchangeRules
 from gateway.process.console.pages import HttpRequest, Page
@@ -293,8 +294,9 @@ class PageFace:
         told, outcome = None, "failed: it may be done in part"
         try:
             told = await self._handlers[route.operation](asked)
-            if not route.change:  # it may have waited for half a minute
-                check_still_in()
+            if not route.change:
+                await others_first()  # to write it down and to send it may take a turn as well
+                check_still_in()  # it may have waited for half a minute
             outcome = "done"
         except ApiError as error:
             if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gateway.base.in_turns import in_turns
+from gateway.base.in_turns import in_turns, others_first
 from gateway.process.page.api_request import DONE, ApiRequest, Handlers
 from gateway.process.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
 from gateway.web.api_error import ApiError
@@ -81,6 +81,7 @@ class SiteApi:
 
         status = json.loads(await self._asker.good(asked, SiteQuestion("GET", ("status",))))
         machine = await self._looked()
+        await others_first()
         bits, is_weak = machine["firmware_bits"], machine["under_voltage"]
         found = findings(
             DoctorObservations(
