@@ -27,6 +27,7 @@ from gateway.base import exit_codes
 from gateway.process.configuration import config
 from gateway.process.running.gateway_process import GatewayProcess
 from gateway.tools import cli
+from gateway.tools.commands.mqtt_client import Login, MqttClient, MqttClientError
 
 pytestmark = pytest.mark.slow
 assert fleet  # a fixture, for the test of a fleet
@@ -63,6 +64,9 @@ async def test_an_owner_gets_a_whole_gateway_its_authority_and_a_code_for_teleph
         assert ssl.PEM_cert_to_DER_cert(pem.decode())
         assert owned["ca_sha256"] in owned["invitation"]
         assert owned["invitation"].startswith(f"https://{asked['address']}:")
+        device = owned["device"]
+        assert device["user"] == "first-device"
+        assert owned["invitation"].endswith(f"&user=first-device&password={device['password']}")
         assert b"<svg" in (await anna.ask("GET", "api/v1/invitation.svg"))[1]
         assert (await anna.ask("POST", "api/v1/finish", {}))[0] == 200
         assert await ended(own) == 0
@@ -76,6 +80,8 @@ async def test_an_owner_gets_a_whole_gateway_its_authority_and_a_code_for_teleph
     assert not (folder / "anna.password").exists()
     everything = "".join(f.read_text() for f in folder.rglob("*") if f.is_file())
     assert "open sesame" not in everything
+    assert device["password"] not in everything
+    assert '"user:first-device" = ["device"]' in (folder / "access.toml").read_text()
     assert CODE not in everything
     for name in ("passwords", "psk", "tree.key", "tls/gateway.key.pem", "authority/ca.key.pem"):
         assert stat.S_IMODE((folder / name).stat().st_mode) == 0o600
@@ -86,8 +92,9 @@ async def test_the_gateway_runs_and_its_owner_administers_it_by_its_page(tmp_pat
     async with first_start(folder) as own, browser(own) as anna:
         await anna.enter()
         addresses = (await anna.ask("GET", "api/v1/setup"))[1]["addresses"]
-        status, _ = await anna.ask("POST", "api/v1/own", {**ASKED, "address": addresses[0]})
+        status, told = await anna.ask("POST", "api/v1/own", {**ASKED, "address": addresses[0]})
         assert status == 200
+        device = told["owned"]["device"]
         pem = (await anna.ask("GET", "ca.pem"))[1]
         assert (await anna.ask("POST", "api/v1/finish", {}))[0] == 200
         assert await ended(own) == 0
@@ -106,8 +113,28 @@ async def test_the_gateway_runs_and_its_owner_administers_it_by_its_page(tmp_pat
             assert "admin" in told["roles"]
             async with owner.session.get(f"{owner.base}/ca.pem") as answer:
                 assert await answer.read() == pem
+            assert await owner.log_in(**device) != 200
+        await writes_its_own_topics_alone(read(), device, context)
     finally:
         await process.stop()
+
+
+async def writes_its_own_topics_alone(
+    settings: config.GatewaySettings, device: dict[str, str], tls: ssl.SSLContext
+) -> None:
+    address, port = settings.gateway.address, settings.mqtt.tls_port
+    client = MqttClient(*await asyncio.open_connection(address, port, ssl=tls))
+    login = Login("esp", device["user"], device["password"].encode())
+    await client.connect(login, 0)
+    own, gateway = "first-device/t", f"campus/north/{settings.gateway.id}"
+    for topic in (own, f"{gateway}/{own}"):
+        await client.publish(topic, b"21.5", 1)
+    for topic in ("t", "other-device/t", f"{gateway}/t", f"{gateway}/other-device/t"):
+        with pytest.raises(MqttClientError):
+            await client.publish(topic, b"21.5", 1)
+    with pytest.raises(MqttClientError):
+        await client.subscribe([f"{gateway}/sensors/#"], 1)
+    await client.close()
 
 
 async def test_it_never_opens_again_where_there_is_an_owner(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from gateway.tools.first_start import (
 )
 from gateway.tools.first_start.near_links import NearLinks
 from gateway.tools.first_start.near_listeners import NearListeners
-from gateway.tools.first_start.new_owner import GatewayHome, OwnedGateway
+from gateway.tools.first_start.new_owner import DeviceLogin, GatewayHome, OwnedGateway
 from gateway.tools.first_start.owner_wish import WishError
 from gateway.tools.first_start.setup_card import FILE_NAME, SetupCard, SetupCardError
 from gateway.tools.first_start.setup_door import SetupDoor, SetupStage
@@ -187,8 +187,8 @@ class FirstDeeds:
             raise ApiError(HTTPStatus.BAD_REQUEST, str(error)) from error
         try:
             self._note("first start writes a gateway", host, wish.gateway.id)
-            self._home.write(wish, new_files.machine())
-            return self._owned(host)
+            device = self._home.write(wish, new_files.machine())
+            return self._owned(host, device)
         except TakenError as error:
             raise ApiError(HTTPStatus.CONFLICT, str(error)) from error
         except (config.ConfigError, OSError) as error:
@@ -209,8 +209,8 @@ class FirstDeeds:
         except (config.ConfigError, OSError, ValueError) as error:
             raise ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, told(error)) from error
 
-    def _owned(self, host: str) -> OwnedGateway:
-        owned = self._home.owned()
+    def _owned(self, host: str, device: DeviceLogin | None = None) -> OwnedGateway:
+        owned = self._home.owned(device)
         self._note("gateway has an owner", host, owned.id)
         return owned
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
+from dataclasses import asdict, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -16,7 +18,7 @@ from gateway.base import replaced_file
 from gateway.base.event_log import audit
 from gateway.process.configuration import config
 from gateway.process.configuration import place as config_place
-from gateway.tools.first_start.owner_wish import OwnerWish
+from gateway.tools.first_start.owner_wish import FIRST_DEVICE, OwnerWish
 from gateway.tools.provisioning import files, new_folder
 from gateway.tools.provisioning.files import AUTHORITY, CONFIGURATION, Machine
 from gateway.tools.provisioning.secret import Secrets
@@ -72,12 +74,17 @@ class GatewayHome:
         kept = sorted(state.iterdir()) if state.is_dir() else []
         return next((one for one in kept if one.name not in NO_SIGNS), None)
 
-    def write(self, asked: OwnerWish, machine: Machine) -> None:
+    def write(self, asked: OwnerWish, machine: Machine) -> DeviceLogin:
         """Write a gateway with an authority of its own, as `hedgerow init` does.
+
+        It has a user for a first device, which may write the topics of its name and no more.
 
         Args:
             asked: what its owner wants it to be.
             machine: what runs it.
+
+        Returns:
+            How that device logs in. No file has its password.
 
         Raises:
             TakenError: one of its files is there.
@@ -85,19 +92,23 @@ class GatewayHome:
             OSError: one can't be written.
 
         """
-        secrets = Secrets(asked.user, password=asked.password, is_chosen=True)
+        secrets = Secrets(asked.user, password=asked.password, is_chosen=True, device=FIRST_DEVICE)
         new_folder.refuse_taken(self.folder, files.names_of_one(asked.gateway, secrets))
         new_folder.make(self.folder, partial(self._fill, asked, secrets, machine))
         for each in (self.folder, self.folder.parent):
             replaced_file.sync_folder(each)
+        return DeviceLogin(secrets.device, secrets.device_password)
 
     def _fill(self, asked: OwnerWish, secrets: Secrets, machine: Machine, fresh: Path) -> None:
         files.write_one(fresh, self.folder, asked.gateway, secrets, machine)
         config.load(fresh / CONFIGURATION, config.GatewaySettings)
         new_folder.force_to_disk(fresh)
 
-    def owned(self) -> OwnedGateway:
+    def owned(self, device: DeviceLogin | None = None) -> OwnedGateway:
         """Return what its owner is told of the gateway that is there.
+
+        Args:
+            device: the log-in of a first device, if it has been made just now.
 
         Raises:
             ConfigError: its configuration would not do.
@@ -117,7 +128,22 @@ class GatewayHome:
             b"".join(
                 one.public_bytes(Encoding.PEM) for one in x509.load_pem_x509_certificates(pem)
             ),
+            device,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLogin:
+    """The user and the password of a device.
+
+    Attributes:
+        user: its name, which its topics have.
+        password: in clear.
+
+    """
+
+    user: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +157,7 @@ class OwnedGateway:
         page_port: of its page; 0 if it has none.
         ca_sha256: the fingerprint of its authority, in hexadecimal.
         ca: the authority, in PEM.
+        device: how a first device logs in; None if it has none, or if nobody knows any more.
 
     """
 
@@ -140,6 +167,7 @@ class OwnedGateway:
     page_port: int
     ca_sha256: str
     ca: bytes
+    device: DeviceLogin | None = None
 
     @property
     def page(self) -> str:
@@ -152,13 +180,18 @@ class OwnedGateway:
         return self._at(self.mqtts_port)
 
     def invitation(self) -> str:
-        """Return what a QR code says: where to have the authority, and how to know that it is it.
+        """Return what a QR code says: where to have the authority, how to know that it is it, and
+        how to log in.
 
         A telephone opens it as an address; a device takes the authority from there only if its
         fingerprint is the one behind the ``#``, which is not sent to anybody.
         """
         where = self.page or f"https://{self._at(_PAGE_PORT)}/"
-        return f"{where}{CA}#sha256={self.ca_sha256}&mqtts={self.mqtts}"
+        facts = {"sha256": self.ca_sha256, "mqtts": self.mqtts}
+        if self.device is not None:
+            facts |= {"user": self.device.user, "password": self.device.password}
+        told = "&".join(f"{name}={quote(value, safe=':[]')}" for name, value in facts.items())
+        return f"{where}{CA}#{told}"
 
     def as_json(self) -> Mapping[str, Any]:
         """Return what the page shows."""
@@ -168,6 +201,7 @@ class OwnedGateway:
             "page": self.page,
             "mqtts": self.mqtts,
             "ca_sha256": self.ca_sha256,
+            "device": None if self.device is None else asdict(self.device),
             "invitation": self.invitation(),
         }
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, Final
 
 from gateway.tools.provisioning import plan
 from gateway.tools.provisioning.plan import GatewayPlan, PlanError
 from gateway.web import chosen_password
 from light_dataclasses import dataclass
+
+FIRST_DEVICE: Final = "first-device"
+"""The user whose password the QR code of a first start has."""
 
 
 class WishError(ValueError):
@@ -52,6 +55,8 @@ def wish(asked: Mapping[str, Any], addresses: Collection[str], first_port: int |
     )
     if address not in addresses:
         raise WishError(f"address: {address!r} is none of this gateway's: {', '.join(addresses)}")
+    if user == FIRST_DEVICE:
+        raise WishError(f"user: {user!r} is the name of the first device; take another one")
     if why_unfit := chosen_password.why_unfit(password, user, name):
         raise WishError(f"password: {why_unfit}")
     try:

@@ -166,7 +166,8 @@ def _write_gateway(
     fresh: Path, home: Path, plan: GatewayPlan, secrets: Secrets, machine: Machine
 ) -> None:
     _write_own(fresh, home, plan, secrets.user, machine)
-    write(fresh / "access.toml", texts.policy(secrets.user, has_page=plan.has_page), OPEN_MODE)
+    policy = texts.policy(secrets.user, has_page=plan.has_page, device=secrets.device)
+    write(fresh / "access.toml", policy, OPEN_MODE)
     secrets.write_hidden(fresh)
 
 

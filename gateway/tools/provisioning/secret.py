@@ -15,7 +15,7 @@ MODE = 0o600
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """The secrets of one user and of the tree.
+    """The secrets of one user, of a first device and of the tree.
 
     Attributes:
         user: the MQTT user, and the identity of the CoAP key.
@@ -23,6 +23,8 @@ class Secrets:
         coap_key: a text, which libcoap's client takes as it is.
         tree_key: in hexadecimal.
         is_chosen: whether the password is one that its user has chosen, and knows.
+        device: the user of a first device, which may write its own topics; empty for none.
+        device_password: of that user, in clear; it stands in no file.
 
     """
 
@@ -31,6 +33,8 @@ class Secrets:
     coap_key: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     tree_key: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
     is_chosen: bool = False
+    device: str = ""
+    device_password: str = field(default_factory=password_lines.drawn, repr=False)
 
     @property
     def password_name(self) -> str:
@@ -49,13 +53,15 @@ class Secrets:
         write(folder / self.password_name, f"{self.password}\n", MODE)
 
     def write_hidden(self, folder: Path) -> None:
-        """Write what a gateway reads: the password's hash, and the keys.
+        """Write what a gateway reads: the hashes of passwords, and the keys.
 
         Raises:
             OSError: a file can't be written.
 
         """
-        line = password_lines.line(self.user, self.password.encode())
-        write(folder / "passwords", f"{line}\n", MODE)
+        lines = [password_lines.line(self.user, self.password.encode())]
+        if self.device:
+            lines.append(password_lines.line(self.device, self.device_password.encode()))
+        write(folder / "passwords", "".join(f"{line}\n" for line in lines), MODE)
         write(folder / "psk", f"{self.user}:{self.coap_key.encode().hex()}\n", MODE)
         write(folder / "tree.key", f"{self.tree_key}\n", MODE)

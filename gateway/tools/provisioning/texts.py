@@ -58,18 +58,25 @@ retain = true                # a new subscriber gets the last reading at once
     return "\n".join(parts)
 
 
-def policy(user: str, *, has_page: bool = False) -> str:
+def policy(user: str, *, has_page: bool = False, device: str = "") -> str:
     """Return the policy: one user may write, and who else gives proof may read.
 
     Args:
         user: the one.
         has_page: whether that user administers the gateway by its page.
+        device: a user who may write the topics of its name alone; empty for none.
 
     """
     named_user, named_key = json.dumps(f"user:{user}"), json.dumps(f"psk:{user}")
     at_page = ""
     if has_page:
         at_page = f'{json.dumps(f"console:{user}")} = ["admin"]  # the same password, at the page\n'
+    of_device = ""
+    if device:
+        of_device = f"""\
+{json.dumps(f"user:{device}")} = ["device"]  # its own topics alone
+{json.dumps(f"console:{device}")} = []  # and nothing at the page
+"""
     return f"""\
 # Who may do what: what no rule allows is refused (docs/access.md; `hedgerow policy explain`).
 version = 1
@@ -77,7 +84,7 @@ version = 1
 [principals]                 # whoever else gives proof is a reader
 {named_user} = ["operator"]  # a password of `passwords`
 {named_key} = ["admin"]      # a key of `psk`: may drain the gateway, too
-{at_page}
+{at_page}{of_device}
 # Whoever comes through another gateway may read, no more: what a stolen one says is not believed.
 # Name those through which operators may write to this one, "*" for all:
 # [vouch]

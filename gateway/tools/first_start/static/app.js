@@ -142,7 +142,7 @@ function showOwned(owned) {
     h(
       "section",
       { class: "card step" },
-      h("p", {}, T.scan),
+      h("p", {}, owned.device ? T.scanWithLogin : T.scan),
       h("img", { class: "qr", src: "api/v1/invitation.svg", alt: T.qr(owned.invitation) }),
       h(
         "dl",
@@ -150,7 +150,9 @@ function showOwned(owned) {
         row(T.mqtts, owned.mqtts),
         owned.page ? row(T.page, owned.page) : null,
         row(T.ca, h("a", { href: "ca.pem", download: "ca.pem" }, T.download)),
+        owned.device ? [row(T.device, owned.device.user), row(T.devicePassword, h("code", {}, owned.device.password))] : null,
       ),
+      owned.device ? h("p", { class: "hint" }, T.deviceTold) : null,
       h("p", { class: "hint" }, T.fingerprint),
       h("p", { class: "fingerprint" }, owned.ca_sha256),
     ),

@@ -35,6 +35,7 @@ def test_a_gateway_with_a_page_is_planned() -> None:
         ("address", "10.0.0.8"),
         ("user", "anna:x"),
         ("user", "-"),
+        ("user", "first-device"),
         ("password", "short"),
         ("password", "x" * 257),
     ],
