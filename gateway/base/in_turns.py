@@ -16,6 +16,10 @@ PAUSE_S: Final = 0.003
 must not be nothing: the loop would go round without waiting. A thread that syncs the log takes
 Python's lock several times. Each time it would wait for some rows more, and each message that waits
 for the disk with it: until the last row, in the end."""
+SHORT_PAUSE_S: Final = 0.001
+"""So long is left to others by what has taken long already, and has to come to its end."""
+LONG_PAUSES: Final = 12
+"""So many pauses are whole ones. A page that asks every few seconds has an answer by then."""
 
 
 async def in_turns(rows: Iterable[T]) -> AsyncIterator[T]:
@@ -25,14 +29,21 @@ async def in_turns(rows: Iterable[T]) -> AsyncIterator[T]:
         rows: to go through; what is to be the same at the end is copied by the caller.
 
     """
+    pauses = 0
     ends_s = perf_counter() + TURN_S
     for row in rows:
         if perf_counter() >= ends_s:
-            await others_first()
+            pauses += 1
+            await others_first(PAUSE_S if pauses <= LONG_PAUSES else SHORT_PAUSE_S)
             ends_s = perf_counter() + TURN_S
         yield row
 
 
-async def others_first() -> None:
-    """Let everybody else have a turn of the event loop, threads too."""
-    await asyncio.sleep(PAUSE_S)
+async def others_first(pause_s: float = PAUSE_S) -> None:
+    """Let everybody else have a turn of the event loop, threads too.
+
+    Args:
+        pause_s: how long; nothing is too short, see `PAUSE_S`.
+
+    """
+    await asyncio.sleep(pause_s)

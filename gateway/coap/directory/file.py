@@ -19,7 +19,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from gateway.base.in_turns import others_first
+from gateway.base.in_turns import SHORT_PAUSE_S, others_first
 from gateway.base.kept_file import READS, KeptFile, is_at_fault, naming
 from gateway.base.lasting_clock import LastingClock, Mark
 from gateway.base.replaced_file import replace
@@ -190,7 +190,7 @@ class DirectoryFile:
                 left_out += 1
                 first = first or f"{registration.endpoint}: {error}"
             if number % AT_ONCE == AT_ONCE - 1:
-                await others_first()
+                await others_first(SHORT_PAUSE_S)
         self._changes.clear()
         for location in recovered.unreadable:
             left_out += 1
@@ -205,7 +205,7 @@ class DirectoryFile:
         pieces: list[bytes] = []
         while len(self._changes):
             pieces += self._changes.take(self._registry, AT_ONCE, _not_kept)
-            await others_first()
+            await others_first(SHORT_PAUSE_S)
         data = b"".join((*pieces, self._mark()))
         await asyncio.to_thread(_append, self._path, data)
         self._bytes += len(data)
@@ -217,7 +217,7 @@ class DirectoryFile:
         locations = iter([one.location for one in self._registry.registrations()])
         while slice_ := list(islice(locations, AT_ONCE)):
             pieces += journal.all_of(self._registry, slice_, _not_kept)
-            await others_first()
+            await others_first(SHORT_PAUSE_S)
         data = b"".join((*pieces, self._mark()))
         await asyncio.to_thread(replace, self._path, data, is_durable=True, mode=0o600)
         self._bytes = self._whole_bytes = len(data)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.base.in_turns import PAUSE_S
+from gateway.base.in_turns import SHORT_PAUSE_S
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class LookUpTurns:
             if is_done and steps and steps[0] is step:
                 steps.popleft()
             self._leave(asker)
-            self._wake(max(PAUSE_S, self._clock() - began))
+            self._wake(max(SHORT_PAUSE_S, self._clock() - began))
 
     def _is_over(self, step: LookupStep) -> bool:
         """Do a slice; one that fails is the last, and keeps no other look-up waiting."""

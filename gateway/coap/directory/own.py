@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from gateway.base.in_turns import others_first
+from gateway.base.in_turns import SHORT_PAUSE_S, others_first
 from gateway.base.lasting_clock import Clocks, KernelClocks, LastingClock
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.directory.file import NAME, DirectoryFile
@@ -109,7 +109,7 @@ class GatewayDirectory:
             now = self.now()
             if self.registry.expire(now):
                 self._expired()
-                await others_first()
+                await others_first(SHORT_PAUSE_S)
                 continue
             next_at = self.registry.next_timer()
             pause_s = SWEEP_S if next_at is None else next_at - now

@@ -10,7 +10,7 @@ import pytest
 
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
-from gateway.base.in_turns import PAUSE_S
+from gateway.base.in_turns import SHORT_PAUSE_S
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import PER_ASKER, LookUpTurns
 from gateway.coap.peers import SessionAddress
@@ -289,7 +289,7 @@ def test_between_slices_others_have_as_much_time_as_the_last_one_took() -> None:
         return not took_s
 
     turns.begin("asker", step)
-    for expected in (0.0, 0.003, 0.004, PAUSE_S):
+    for expected in (0.0, 0.003, 0.004, SHORT_PAUSE_S):
         ((pause_s, turn),) = calls
         assert pause_s == pytest.approx(expected)
         calls.clear()
