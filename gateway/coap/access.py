@@ -284,6 +284,7 @@ class CoapRights:
         decision = self._decided.get((method, path))
         if decision is None:
             decision = self._access.decide(self._principal, method, path)
+            self._decided = self._access.decided_of(self._principal)  # may be the first of it
         return decision
 
 

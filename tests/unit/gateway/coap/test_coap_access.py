@@ -188,6 +188,18 @@ def test_rights_in_somebodys_hands_are_by_the_policy_of_each_moment() -> None:
             assert not held.may(*asked).is_allowed
 
 
+def test_who_asks_the_same_again_and_again_makes_nobody_else_forgotten() -> None:
+    access = access_of({"psk:operator": "operator", "psk:reader": "reader"})
+    operator, reader = (
+        access.principal(PeerIdentity(Proof.PSK, name)) for name in ("operator", "reader")
+    )
+    remembered = access.may(reader, "GET", ["sensors", "s1"])
+    rights = access.rights(operator)
+    for _ in range(DECIDED_MAX + 1):
+        assert rights.may("PUT", ("sensors", "s1")).is_allowed
+    assert access.may(reader, "GET", ["sensors", "s1"]) is remembered
+
+
 def test_nothing_is_remembered_of_somebody_of_whom_no_decision_is() -> None:
     access = access_of({})
     nothing = held_objects(access) - held_objects(access.policy)
