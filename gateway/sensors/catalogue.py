@@ -94,6 +94,24 @@ class ConfiguredSensor:
     table: Mapping[str, Any] = field(default_factory=dict)
     rules: SensorRules = field(default_factory=SensorRules)
 
+    def as_json(self, *, is_added: bool, state: str) -> dict[str, Any]:
+        """Return what every list of sensors tells of one.
+
+        Args:
+            is_added: true if it was added, and can be changed and removed.
+            state: as `gateway.sensors.sampler.Sampler.state_of` tells it.
+
+        """
+        return {
+            "name": self.sensor.name,
+            "type": self.table.get("type", ""),
+            "kind": self.sensor.kind,
+            "unit": self.sensor.unit,
+            "interval_s": self.sensor.interval_s,
+            "is_added": is_added,
+            "state": state,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Workshop:

@@ -82,14 +82,7 @@ class SensorRow:
 
         """
         sensor = self.configured.sensor
-        row = {
-            "name": sensor.name,
-            "type": self.configured.table.get("type", ""),
-            "kind": sensor.kind,
-            "unit": sensor.unit,
-            "interval_s": sensor.interval_s,
-            "is_added": self.is_added,
-            "state": state,
+        row = self.configured.as_json(is_added=self.is_added, state=state) | {
             "is_actuator": isinstance(sensor, Actuator),
             "may_set": self._may_set,
             "values": [] if reading is None else _values(sensor.name, reading, hour),

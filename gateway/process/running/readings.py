@@ -450,16 +450,9 @@ class Readings:
         plan = self._stock.plan
         for where in (plan.configured, plan.added):
             for each in where:
-                yield {
-                    "name": each.sensor.name,
-                    "type": each.table.get("type", ""),
-                    "kind": each.sensor.kind,
-                    "unit": each.sensor.unit,
-                    "interval_s": each.sensor.interval_s,
-                    "is_added": where is plan.added,
-                    "state": self.sampler.state_of(each.sensor),
-                    "last": _told(self.sampler.at_hand(each.sensor)),
-                }
+                state = self.sampler.state_of(each.sensor)
+                last = _told(self.sampler.at_hand(each.sensor))
+                yield each.as_json(is_added=where is plan.added, state=state) | {"last": last}
 
     def _change(self, plan: SensorPlan, announcements: Announcements) -> None:
         """Go by a plan from now on: sensors that it has unchanged keep all that they have."""
