@@ -25,7 +25,7 @@ from typing import ClassVar, Final
 
 import msgpack
 
-from gateway.node.links.sending import SendQueue
+from gateway.node.links.send_queue import SendQueue
 from gateway.node.links.wire import Assembly, LinkReader, publish
 from gateway.tools.directory_simulation.costs import PATIENCE_S, STEP_S, a_leaf, able, distances
 from gateway.tools.directory_simulation.node import DirectoryNode

@@ -25,8 +25,8 @@ from cloud_ingest.dashboard.entrance import THE_INGEST, Entrance
 from cloud_ingest.dashboard.guarded import COOKIE, VISITOR, Hardening
 from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
+from cloud_ingest.dashboard.ready_response import ready_response
 from cloud_ingest.dashboard.rollups import SensorSeries
-from cloud_ingest.dashboard.sending import sent
 from cloud_ingest.dashboard.shared_answers import AnswerKey, SharedAnswers, TooManyQuestionsError
 from cloud_ingest.dashboard.together import together
 from gateway.trust.policy.action import NOWHERE, ActionPlace
@@ -94,7 +94,7 @@ class Api:
 
     def _ready(self, name: str) -> Callable[[web.Request], Any]:
         async def handler(request: web.Request) -> web.Response:
-            return sent(request, self._models.answers[name])
+            return ready_response(request, self._models.answers[name])
 
         return handler
 
@@ -136,7 +136,7 @@ class Api:
         found = fleet_view.gateway(self._models.gateways, name)
         if found is None:
             raise ApiError(HTTPStatus.NOT_FOUND, f"name: there is no gateway {name!r}")
-        return sent(request, ReadyAnswer.of(found))
+        return ready_response(request, ReadyAnswer.of(found))
 
     async def history(self, request: web.Request) -> web.Response:
         """Answer how a gateway was, by its statuses."""
@@ -248,7 +248,7 @@ class Api:
             answer = await self._answers.answer(asked, lambda: ReadyAnswer.of(work()))
         except TooManyQuestionsError as error:
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}; try again") from error
-        return sent(request, answer)
+        return ready_response(request, answer)
 
     async def _in_thread(self, work: Callable[[], _Result]) -> _Result:
         if self._waiting >= WORK_MAX:

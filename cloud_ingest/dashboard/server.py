@@ -19,7 +19,7 @@ from cloud_ingest.dashboard.guarded import Hardening, guard
 from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.page_files import served_files
-from cloud_ingest.dashboard.sending import sent
+from cloud_ingest.dashboard.ready_response import ready_response
 from gateway.web.page_files import content_type
 from gateway.web.ready_answer import ReadyAnswer
 
@@ -127,6 +127,6 @@ def _page(path: str, body: bytes) -> Callable[[web.Request], Awaitable[web.Respo
     answer, kind = ReadyAnswer.of_bytes(body), content_type(path)
 
     async def handler(request: web.Request) -> web.Response:
-        return sent(request, answer, kind, "no-cache")
+        return ready_response(request, answer, kind, "no-cache")
 
     return handler

@@ -11,7 +11,7 @@ from typing import Final
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.base.repeating import PeriodicTimer
+from gateway.base.periodic_timer import PeriodicTimer
 from gateway.base.tasks import Tasks
 from gateway.base.turns import Turns
 from gateway.broker import owners

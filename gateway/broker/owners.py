@@ -33,8 +33,8 @@ from gateway.broker.outbound.routes import KnownRoutes, Routes, SubscriberTree
 from gateway.broker.retained.bridged import RetainedByBridges
 from gateway.broker.retained.neighbours import SharedRetention
 from gateway.broker.retained.retained_backlogs import RetainedBacklogs
+from gateway.broker.retained.retained_sender import RetainedSender
 from gateway.broker.retained.retention import Retention
-from gateway.broker.retained.sending import RetainedSender
 from gateway.broker.sessions.inheritance import Inheritance
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.subscriptions import Subscriptions

@@ -26,7 +26,7 @@ from dtls.datagrams import PeerAddress, host_of
 from gateway.base.due_timer import DueTimer
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
-from gateway.base.repeating import PeriodicTimer
+from gateway.base.periodic_timer import PeriodicTimer
 from gateway.coap.access import CoapAccess
 from gateway.coap.responders import ImmediateResponder
 from gateway.coap.udp import UdpPort

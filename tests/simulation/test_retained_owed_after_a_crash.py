@@ -17,7 +17,7 @@ from broker_world import Wire, World
 
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.outbound.message import Message
-from gateway.broker.retained import sending as retained_sending
+from gateway.broker.retained import retained_sender as retained_sending
 from gateway.mqtt import (
     Connect,
     PropertyId,

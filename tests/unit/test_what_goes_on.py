@@ -1,8 +1,8 @@
 """Background work of the product goes on when one of its items fails.
 
 Tasks that go on go through `gateway.base.watched_tasks` or `gateway.base.tasks`, and timers that
-ring again through `gateway.base.repeating` or `gateway.base.due_timer`. All others stand here, with
-the reason why a failure of theirs stops nothing but what it was about.
+ring again through `gateway.base.periodic_timer` or `gateway.base.due_timer`. All others stand here,
+with the reason why a failure of theirs stops nothing but what it was about.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MECHANISMS = frozenset(
     (
         "gateway/base/watched_tasks.py",
         "gateway/base/tasks.py",
-        "gateway/base/repeating.py",
+        "gateway/base/periodic_timer.py",
         "gateway/base/due_timer.py",
         "gateway/base/timers.py",
         "gateway/node/links/schedule.py",

@@ -21,7 +21,7 @@ from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.inbound.reasons import with_reason
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.aliases import OutgoingAliases
-from gateway.broker.retained.sending import RetainedSender
+from gateway.broker.retained.retained_sender import RetainedSender
 from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.wills import Wills, size_bytes
 from gateway.mqtt import (

@@ -13,7 +13,7 @@ from gateway.broker.hooks import BrokerPermissions, Client, DeliveryVerdict, Pri
 from gateway.broker.inbound.publisher import Publisher
 from gateway.broker.limits import Limits
 from gateway.broker.retained.retained_backlog import BacklogFilter
-from gateway.broker.retained.sending import RetainedSender
+from gateway.broker.retained.retained_sender import RetainedSender
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.sessions.subscriptions import Subscriptions

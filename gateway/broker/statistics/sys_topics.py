@@ -15,7 +15,7 @@ from typing import Final
 
 from gateway.base import build
 from gateway.base.event_log.failures import Failures
-from gateway.base.repeating import PeriodicTimer
+from gateway.base.periodic_timer import PeriodicTimer
 from gateway.broker.data_plane import DataPlane
 from gateway.broker.statistics import report
 from gateway.broker.statistics.load import MINUTES, LoadAverages

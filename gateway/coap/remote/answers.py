@@ -29,9 +29,9 @@ from gateway.coap.remote.forms import (
 from gateway.coap.remote.gathering import GrowingAnswer, gather
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteRequest, read
+from gateway.coap.remote.remote_observations import RemoteObservations
 from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.coap.remote.validation import ValidatedAsking
-from gateway.coap.remote.watching import RemoteObservations
 from gateway.coap.responders import AskForBody, PendingResponse, RespondTo
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import MemberRecord

@@ -19,8 +19,8 @@ from gateway.coap.remote.forms import NotForOthersError, diagnostic_of
 from gateway.coap.remote.multi_status import FORMATS, TargetResponse, encode
 from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteRequest
+from gateway.coap.remote.remote_observations import RemoteObservations
 from gateway.coap.remote.reply import OnReply, RemoteReply
-from gateway.coap.remote.watching import RemoteObservations
 from gateway.coap.responders import AskForBody, RespondTo
 from light_dataclasses import dataclass
 from tree_handler.members.hierarchy import MemberRecord

@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from gateway.node.links import wire
 from gateway.node.links.refusal import RefusedError, reason
-from gateway.node.links.sending import BATCH_LIMIT_BYTES, CONTROL_LIMIT_BYTES, SendQueue
+from gateway.node.links.send_queue import BATCH_LIMIT_BYTES, CONTROL_LIMIT_BYTES, SendQueue
 from gateway.node.links.window import ACKNOWLEDGE_BYTES, MAX_BYTES, Window
 from gateway.node.links.wire import LinkPacket, Type
 from tree_handler.errors import ProtocolError

@@ -11,7 +11,7 @@ among those of certificates (`HAVE`). A gateway of an earlier release, which doe
 asks for these too; only who says that it reads them is sent them (`READS_FORMER`, `FORMER`).
 
 What is refused may be believed later, for instance when this gateway's clock is set: it is asked
-for again (`asking_again`).
+for again (`retry_schedule`).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from typing import Any, ClassVar
 import msgpack
 
 from gateway.node.links.node import TreeNode
-from gateway.node.signing.asking_again import RetrySchedule
 from gateway.node.signing.fleet_keys import FleetKeys
 from gateway.node.signing.former_keys import MAX_STATEMENT_BYTES, statement_fingerprint
+from gateway.node.signing.retry_schedule import RetrySchedule
 from gateway.node.signing.ring import FINGERPRINT_BYTES, fingerprint_of
 from gateway.node.signing.topics import CERTIFICATES
 from gateway.node.signing.trust import MAX_CERTIFICATE_BYTES, MAX_CHAIN, Chain, UntrustedError

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import msgpack
 
 from gateway.node.links.node import TreeNode
-from gateway.node.signing.asking_again import RetrySchedule
+from gateway.node.signing.retry_schedule import RetrySchedule
 from gateway.node.signing.revocations import Revocations
 from gateway.node.signing.revoking import MAX_AUTHORITIES, MAX_BYTES, UntrustedListError
 from gateway.node.signing.topics import REVOCATIONS

@@ -111,7 +111,7 @@ _TRIAL: Final[Schema] = {
         within_s=_NUMBER,
     ),
     "type": ["object", "null"],
-    "description": "What came of the last change; with `within_s` while the file is on trial.",
+    "description": "The outcome of the last change; with `within_s` while the file is on trial.",
 }
 
 _HELD: Final = _list(_object("name ends serial", name=_TEXT, ends=_TEXT, serial=_TEXT))
@@ -124,8 +124,11 @@ _UPLOADED: Final = _object(
 )
 
 _OTHERWISE: Final[dict[str, Schema]] = {
-    "why_not": {"type": "string", "description": "Why it is not changed here; empty if it can be."},
-    "command": {"type": "string", "description": "Does it instead, where it is not."},
+    "why_not": {
+        "type": "string",
+        "description": "The reason why it can't be changed here; empty if it can.",
+    },
+    "command": {"type": "string", "description": "The command that changes it on the machine."},
 }
 
 SCHEMAS: Final[dict[str, Schema]] = {
@@ -140,7 +143,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         asks={"type": "boolean", "description": "Visitors have to log in."},
         who={"type": "string", "description": "The principal, as a policy names it."},
         roles=_TEXTS,
-        csrf={"type": "string", "description": "For `X-Hedgerow-CSRF`."},
+        csrf={"type": "string", "description": "The value of `X-Hedgerow-CSRF`."},
         may=_by_name(_FLAG),
     ),
     "LoggedIn": _object("csrf", csrf=_TEXT),
@@ -246,7 +249,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
                 value=_ANY,
                 unit=_TEXT,
                 quality=_TEXT,
-                why={"type": "string", "description": "Why there is no value."},
+                why={"type": "string", "description": "The reason why there is no value."},
             )
         ),
         left_out=_COUNT,
@@ -261,12 +264,15 @@ SCHEMAS: Final[dict[str, Schema]] = {
     ),
     "DeviceKeys": _object(
         "uri devices",
-        uri={"type": "string", "description": "Where devices come; empty where DTLS is off."},
+        uri={"type": "string", "description": "The address for devices; empty where DTLS is off."},
         devices=_list(
             _object(
                 "identity is_made roles",
                 identity=_TEXT,
-                is_made={"type": "boolean", "description": "Here; else in `coap.psk_file`."},
+                is_made={
+                    "type": "boolean",
+                    "description": "The key was made here; others stand in `coap.psk_file`.",
+                },
                 roles=_TEXTS,
             )
         ),
@@ -276,7 +282,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         host=_TEXT,
         port=_COUNT,
         identity=_TEXT,
-        key={"type": "string", "description": "In hexadecimal."},
+        key={"type": "string", "description": "The key, in hexadecimal."},
         text={"type": "string", "description": "Host, port, identity and key as JSON."},
         svg={"type": "string", "description": "That text as a QR code, drawn as SVG."},
     ),
@@ -288,7 +294,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
         ways=_by_name({"type": "object"}),
         rules=_by_name({"type": "object"}),
     ),
-    "Ordered": {"type": "object", "description": "What came of it, by the order."},
+    "Ordered": {"type": "object", "description": "The outcome; its fields depend on the order."},
     "Log": _object(
         "lines after",
         lines=_list(
@@ -325,29 +331,38 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "OwnPassword": _object("why_not command", **_OTHERWISE),
     "Users": _object(
         "file why_not command users",
-        file={**_or_null("string"), "description": "That has them; null where nobody logs in."},
+        file={
+            **_or_null("string"),
+            "description": "The file that has them; null where nobody logs in.",
+        },
         **_OTHERWISE,
         users=_list(
             _object(
                 "name has_password roles mqtt_roles changed_s may_change why_not",
                 name=_TEXT,
-                has_password={"type": "boolean", "description": "Else the policy alone names it."},
-                roles={**_TEXTS, "description": "At this page."},
-                mqtt_roles={**_TEXTS, "description": "Over MQTT."},
+                has_password={
+                    "type": "boolean",
+                    "description": "The user has a password; else the policy alone names it.",
+                },
+                roles={**_TEXTS, "description": "Roles at this page."},
+                mqtt_roles={**_TEXTS, "description": "Roles over MQTT."},
                 changed_s={
                     **_or_null("number"),
-                    "description": "When its password was set, in seconds since 1970; null "
-                    "where the audit trail does not tell.",
+                    "description": "The time at which its password was set, in seconds since "
+                    "1970; null where the audit trail does not tell.",
                 },
-                may_change={"type": "boolean", "description": "Who asks may set its password."},
-                why_not={"type": "string", "description": "Why it can't be removed."},
+                may_change={
+                    "type": "boolean",
+                    "description": "The user who asks may set its password.",
+                },
+                why_not={"type": "string", "description": "The reason why it can't be removed."},
             )
         ),
     ),
     "UserPassword": _object(
         "user password",
         user=_TEXT,
-        password={**_or_null("string"), "description": "The one that was drawn."},
+        password={**_or_null("string"), "description": "The password that was drawn."},
     ),
     "Explanation": _object(
         "principal roles action allowed why why_roles",
@@ -400,8 +415,8 @@ SCHEMAS: Final[dict[str, Schema]] = {
                 applied_by={"enum": ["reload", "restart"]},
             )
         ),
-        faults={**_TEXTS, "description": "What keeps it from being written."},
-        command={"type": "string", "description": "Does the same on the machine."},
+        faults={**_TEXTS, "description": "The reasons why it would not be written."},
+        command={"type": "string", "description": "The command that does the same on the machine."},
     ),
     "Keys": _object(
         "items places request service has_password why_not_request",
@@ -428,8 +443,14 @@ SCHEMAS: Final[dict[str, Schema]] = {
                 section=_TEXT,
                 part={"enum": ["own", "authorities"]},
                 files=_TEXTS,
-                why_not={"type": "string", "description": "Why an upload is not written here."},
-                command={"type": "string", "description": "Does the same on the machine."},
+                why_not={
+                    "type": "string",
+                    "description": "The reason why an upload is not written here.",
+                },
+                command={
+                    "type": "string",
+                    "description": "The command that does the same on the machine.",
+                },
             )
         ),
         request={**_object("name made_s", name=_TEXT, made_s=_NUMBER), "type": ["object", "null"]},
@@ -444,7 +465,10 @@ SCHEMAS: Final[dict[str, Schema]] = {
     "ChangedConfiguration": _object(
         "outcome restarts_for trial",
         outcome={"enum": ["unchanged", "written", "on trial"]},
-        restarts_for={**_TEXTS, "description": "Without any it is a reload."},
+        restarts_for={
+            **_TEXTS,
+            "description": "Keys for which the gateway restarts; without any it reloads.",
+        },
         trial={
             **_object("id within_s", id=_TEXT, within_s=_NUMBER),
             "type": ["object", "null"],
@@ -465,7 +489,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "Hedgerow gateway",
             "version": build.VERSION,
-            "description": "What the page of a gateway is made of (docs/page.md).",
+            "description": "The API of which the page of a gateway is made (docs/page.md).",
         },
         "servers": [{"url": PREFIX}],
         "paths": paths,
@@ -503,7 +527,7 @@ def _operation(route: ApiRoute) -> dict[str, Any]:
         "responses": {
             "200": {"description": "Done.", "content": {media: {"schema": schema}}},
             "default": {
-                "description": "Why not.",
+                "description": "The request was refused; `error` says why.",
                 "content": {"application/json": {"schema": error}},
             },
         },

@@ -83,23 +83,35 @@ def _decoded(name: str, segment: str) -> str:
 _USER = Field("user", TEXT, "A user of `access.password_file`.", is_needed=True, most=256)
 _PASSWORD = Field("password", TEXT, "The user's password.", is_needed=True)
 _NEW_PASSWORD = Field(
-    "password", TEXT, "10 to 256 characters; without it one is drawn, and told in the answer."
+    "password",
+    TEXT,
+    "The password: 10 to 256 characters. Without it one is drawn, and the answer tells it.",
 )
-_AFTER = Field("after", COUNT, "The number that the answer before ended with.", least=0, most=2**53)
+_AFTER = Field(
+    "after", COUNT, "The number with which the answer before ended.", least=0, most=2**53
+)
 _WAIT = Field(
-    "wait_s", NUMBER, "So long to wait for something new, in seconds.", least=0, most=WAIT_S_MAX
+    "wait_s", NUMBER, "The time to wait for something new, in seconds.", least=0, most=WAIT_S_MAX
 )
 _SEARCH = Field(
     "search", TEXT, "Attributes that all must hold, as in `rt=temperature ep=meter*`.", most=256
 )
-_PAGE = Field("page", COUNT, "Which page, from 0; each has 100 links.", least=0, most=10_000)
+_PAGE = Field(
+    "page", COUNT, "The number of the page, from 0; each page has 100 links.", least=0, most=10_000
+)
 
 _TYPE = Field(
-    "type", TEXT, "A driver of `/drivers`, by its word.", is_needed=True, most=128, is_noted=True
+    "type", TEXT, "The driver, by its word in `/drivers`.", is_needed=True, most=128, is_noted=True
 )
 _SENSOR = (
     _TYPE,
-    Field("name", TEXT, "The sensor's, where its driver has none.", most=256, is_noted=True),
+    Field(
+        "name",
+        TEXT,
+        "The name of the sensor, where its driver gives none.",
+        most=256,
+        is_noted=True,
+    ),
     Field("options", TABLE, "Further keys of its table, as `/drivers/{type}` tells them."),
 )
 
@@ -109,23 +121,32 @@ _CONFIGURATION = (
 )
 
 _UPLOAD = (
-    Field("section", TEXT, "mqtt, coap or console.", is_needed=True, most=16, is_noted=True),
     Field(
-        "part",
+        "section",
         TEXT,
-        "own: its key and certificate; authorities: whom it trusts.",
+        "The section of the configuration: mqtt, coap or console.",
         is_needed=True,
         most=16,
         is_noted=True,
     ),
-    Field("data", TEXT, "PKCS#12 or PEM, in base64.", is_needed=True, most=60_000),
-    Field("password", TEXT, "That opens it.", most=1_024),
-    Field("add", FLAG, "Authorities are trusted beside those of now.", is_noted=True),
+    Field(
+        "part",
+        TEXT,
+        "own: the section's key and certificate; authorities: the authorities that it trusts.",
+        is_needed=True,
+        most=16,
+        is_noted=True,
+    ),
+    Field("data", TEXT, "The upload, PKCS#12 or PEM, in base64.", is_needed=True, most=60_000),
+    Field("password", TEXT, "The password that opens the upload.", most=1_024),
+    Field("add", FLAG, "Trust the authorities beside those of now.", is_noted=True),
 )
 
 ROUTES: Final = (
-    ApiRoute("document", "GET", "/openapi.json", "This document.", "Document", is_open=True),
-    ApiRoute("me", "GET", "/me", "Who asks, and what it may do here.", "Me", is_open=True),
+    ApiRoute("document", "GET", "/openapi.json", "Get this document.", "Document", is_open=True),
+    ApiRoute(
+        "me", "GET", "/me", "Tell who is asking, and what it may do here.", "Me", is_open=True
+    ),
     ApiRoute(
         "log_in",
         "POST",
@@ -148,33 +169,43 @@ ROUTES: Final = (
         "own_password",
         "GET",
         "/me/password",
-        "Whether who asks can change its password here.",
+        "Tell if the user who asks can change its password here.",
         "OwnPassword",
     ),
     ApiRoute(
         "change_own_password",
         "POST",
         "/me/password",
-        "Have another password; all sessions and connections by the old one end.",
+        "Change the own password; all sessions and connections by the old one end.",
         "Done",
         body=(
             Field("old", TEXT, "The password of now.", is_needed=True),
-            Field("new", TEXT, "10 to 256 characters.", is_needed=True),
+            Field("new", TEXT, "The new password: 10 to 256 characters.", is_needed=True),
         ),
         change="own password changed",
     ),
     ApiRoute("log_out", "POST", "/logout", "End the session of the cookie or token.", "Done"),
     ApiRoute(
-        "overview", "GET", "/overview", "How this gateway is, and what to do next.", "Overview"
+        "overview",
+        "GET",
+        "/overview",
+        "Get the state of this gateway, and what to do next.",
+        "Overview",
     ),
-    ApiRoute("status", "GET", "/status", "What it is and does (docs/monitoring.md).", "Status"),
-    ApiRoute("tree", "GET", "/tree", "The tree as its gateways tell it.", "Tree"),
-    ApiRoute("members", "GET", "/members", "The gateways of the fleet.", "Members"),
+    ApiRoute(
+        "status",
+        "GET",
+        "/status",
+        "Get the status record of this gateway (docs/monitoring.md).",
+        "Status",
+    ),
+    ApiRoute("tree", "GET", "/tree", "Get the tree as its gateways tell it.", "Tree"),
+    ApiRoute("members", "GET", "/members", "List the gateways of the fleet.", "Members"),
     ApiRoute(
         "forget_member",
         "DELETE",
         "/members/{id}",
-        "Take a gateway out of the fleet's records that will not come back.",
+        "Take a gateway that will not come back out of the fleet's records.",
         "Done",
         change="member taken out",
     ),
@@ -182,11 +213,13 @@ ROUTES: Final = (
         "clients",
         "GET",
         "/clients",
-        "Clients of the broker, 200 at a time.",
+        "List clients of the broker, 200 at a time.",
         "Clients",
-        query=(Field("after", TEXT, "Begin behind this identifier."),),
+        query=(Field("after", TEXT, "The identifier behind which the list begins."),),
     ),
-    ApiRoute("client", "GET", "/clients/{id}", "One client: its queue, its filters.", "Client"),
+    ApiRoute(
+        "client", "GET", "/clients/{id}", "Get one client with its queue and its filters.", "Client"
+    ),
     ApiRoute(
         "disconnect",
         "POST",
@@ -200,7 +233,7 @@ ROUTES: Final = (
         "retained",
         "GET",
         "/retained",
-        "What is retained on topics that a filter matches.",
+        "List retained messages on topics that a filter matches.",
         "Retained",
         query=(Field("filter", TEXT, "A topic filter.", is_needed=True),),
     ),
@@ -208,7 +241,7 @@ ROUTES: Final = (
         "messages",
         "GET",
         "/messages",
-        "Messages on topics that a filter matches, as they come.",
+        "Get messages on topics that a filter matches, as they come.",
         "Messages",
         query=(Field("filter", TEXT, "A topic filter.", is_needed=True), _AFTER, _WAIT),
     ),
@@ -216,12 +249,18 @@ ROUTES: Final = (
         "publish",
         "POST",
         "/messages",
-        "Publish a message with QoS 1; it is on its way into the log when this answers.",
+        "Publish a message with QoS 1. It is on its way into the log when the answer comes.",
         "Done",
         body=(
-            Field("topic", TEXT, "Its topic.", is_needed=True, is_noted=True),
-            Field("payload", TEXT, "Its payload, in UTF-8.", is_needed=True, most=32_768),
-            Field("retain", FLAG, "Whether it is retained.", is_noted=True),
+            Field("topic", TEXT, "The topic of the message.", is_needed=True, is_noted=True),
+            Field(
+                "payload",
+                TEXT,
+                "The payload of the message, in UTF-8.",
+                is_needed=True,
+                most=32_768,
+            ),
+            Field("retain", FLAG, "Let the broker retain the message.", is_noted=True),
         ),
         change="message published",
     ),
@@ -229,7 +268,7 @@ ROUTES: Final = (
         "sensors",
         "GET",
         "/sensors",
-        "Sensors, their values, their last hour.",
+        "List sensors with their values and their last hour.",
         "Sensors",
         query=(Field("hour", COUNT, "0 leaves the last hour out.", least=0, most=1),),
     ),
@@ -239,11 +278,13 @@ ROUTES: Final = (
         "/sensors/{name}",
         "Set an actuator.",
         "Done",
-        body=(Field("value", TEXT, "As text, such as `1`.", is_needed=True, is_noted=True),),
+        body=(
+            Field("value", TEXT, "The value as text, such as `1`.", is_needed=True, is_noted=True),
+        ),
         change="actuator set",
     ),
-    ApiRoute("drivers", "GET", "/drivers", "Drivers that a sensor may have.", "Drivers"),
-    ApiRoute("driver", "GET", "/drivers/{type}", "All keys of a driver's table.", "Driver"),
+    ApiRoute("drivers", "GET", "/drivers", "List drivers that a sensor may have.", "Drivers"),
+    ApiRoute("driver", "GET", "/drivers/{type}", "Get all keys of a driver's table.", "Driver"),
     ApiRoute(
         "try_sensor",
         "POST",
@@ -257,7 +298,7 @@ ROUTES: Final = (
         "add_sensor",
         "POST",
         "/sensors",
-        "Have one more sensor, after a restart too.",
+        "Add a sensor, which stays after a restart.",
         "SensorNames",
         body=_SENSOR,
         change="sensor added",
@@ -266,18 +307,18 @@ ROUTES: Final = (
         "sensor_table",
         "GET",
         "/sensors/{name}/table",
-        "The table of a sensor that was added.",
+        "Get the table of a sensor that was added.",
         "SensorTable",
     ),
     ApiRoute(
         "change_sensor",
         "PUT",
         "/sensors/{name}/table",
-        "Have a sensor that was added by another table.",
+        "Replace the table of a sensor that was added.",
         "SensorNames",
         body=(
             _TYPE,
-            Field("name", TEXT, "The sensor's from now on.", most=256),
+            Field("name", TEXT, "The name of the sensor from now on.", most=256),
             _SENSOR[-1],
         ),
         change="sensor changed",
@@ -286,7 +327,7 @@ ROUTES: Final = (
         "remove_sensor",
         "DELETE",
         "/sensors/{name}",
-        "Have a sensor no more that was added, nor what else its table made.",
+        "Remove a sensor that was added, with all that its table made.",
         "SensorNames",
         change="sensor removed",
     ),
@@ -294,7 +335,7 @@ ROUTES: Final = (
         "endpoints",
         "GET",
         "/directory/endpoints",
-        "Devices that are registered in the Resource Directory.",
+        "List devices that are registered in the Resource Directory.",
         "Links",
         query=(_SEARCH, _PAGE),
     ),
@@ -302,7 +343,7 @@ ROUTES: Final = (
         "resources",
         "GET",
         "/directory/resources",
-        "Resources of devices that are registered.",
+        "List resources of registered devices.",
         "Links",
         query=(_SEARCH, _PAGE),
     ),
@@ -310,7 +351,7 @@ ROUTES: Final = (
         "remove_registration",
         "DELETE",
         "/directory/registrations/{id}",
-        "Take a device's registration out, such as `7` of `/rd/7`.",
+        "Remove a registration, such as `7` of `/rd/7`.",
         "Done",
         change="registration removed",
     ),
@@ -318,27 +359,36 @@ ROUTES: Final = (
         "device_keys",
         "GET",
         "/device-keys",
-        "Who has a key for CoAP over DTLS; the keys are told to nobody.",
+        "List identities that have a key for CoAP over DTLS; nobody is told the keys.",
         "DeviceKeys",
     ),
     ApiRoute(
         "make_device_key",
         "POST",
         "/device-keys",
-        "Make a key for a device, which is told this once.",
+        "Make a key for a device. Only this answer tells it.",
         "DeviceKey",
-        body=(Field("identity", TEXT, "The device's.", is_needed=True, most=128, is_noted=True),),
+        body=(
+            Field(
+                "identity",
+                TEXT,
+                "The identity of the device.",
+                is_needed=True,
+                most=128,
+                is_noted=True,
+            ),
+        ),
         change="device key made",
     ),
     ApiRoute(
         "revoke_device_key",
         "DELETE",
         "/device-keys/{identity}",
-        "Let nobody in by the key of an identity any more.",
+        "Revoke the key of an identity.",
         "Done",
         change="device key revoked",
     ),
-    ApiRoute("alerts", "GET", "/alerts", "What is wrong, silences and ways out.", "Alerts"),
+    ApiRoute("alerts", "GET", "/alerts", "List alerts, silences and ways out.", "Alerts"),
     ApiRoute(
         "order",
         "POST",
@@ -349,17 +399,37 @@ ROUTES: Final = (
             Field(
                 "do",
                 TEXT,
-                "ack, close, silence, unsilence or test.",
+                "The order: ack, close, silence, unsilence or test.",
                 is_needed=True,
                 is_noted=True,
             ),
-            Field("alert", TEXT, "With ack and close: which.", is_noted=True),
-            Field("note", TEXT, "With ack and silence: what to say of it."),
-            Field("for_s", NUMBER, "With silence: how long.", least=0, most=1e9, is_noted=True),
+            Field("alert", TEXT, "With ack and close: the alert.", is_noted=True),
+            Field("note", TEXT, "With ack and silence: a note for others."),
+            Field(
+                "for_s",
+                NUMBER,
+                "With silence: its length in seconds.",
+                least=0,
+                most=1e9,
+                is_noted=True,
+            ),
             Field("match", TABLE, "With silence: patterns by field."),
-            Field("begins_us", COUNT, "With silence: from when on.", least=0, most=2**62),
-            Field("number", COUNT, "With unsilence: which.", least=0, most=2**53, is_noted=True),
-            Field("ways", LIST, "With test: which ways out; all without it."),
+            Field(
+                "begins_us",
+                COUNT,
+                "With silence: its begin, in microseconds since 1970.",
+                least=0,
+                most=2**62,
+            ),
+            Field(
+                "number",
+                COUNT,
+                "With unsilence: the number of the silence.",
+                least=0,
+                most=2**53,
+                is_noted=True,
+            ),
+            Field("ways", LIST, "With test: the ways out to try; all where it is absent."),
         ),
         change="order about alerts",
     ),
@@ -367,50 +437,55 @@ ROUTES: Final = (
         "log",
         "GET",
         "/log",
-        "The last lines of the log, and further ones as they come.",
+        "Get the last lines of the log, and further ones as they come.",
         "Log",
         query=(
             _AFTER,
             _WAIT,
-            Field("level", TEXT, "The least: DEBUG, INFO, WARNING or ERROR.", most=8),
-            Field("text", TEXT, "What a line has to hold.", most=200),
+            Field("level", TEXT, "The lowest level: DEBUG, INFO, WARNING or ERROR.", most=8),
+            Field("text", TEXT, "A text that each line must hold.", most=200),
         ),
     ),
-    ApiRoute("audit", "GET", "/audit", "The audit trail, the newest first.", "Audit"),
+    ApiRoute("audit", "GET", "/audit", "Get the audit trail, the newest change first.", "Audit"),
     ApiRoute(
         "support",
         "GET",
         "/support",
-        "A bundle for whoever helps: status, log, configuration; without secrets.",
+        "Download a bundle for support: status, log and configuration, without secrets.",
         "application/gzip",
     ),
-    ApiRoute("policy", "GET", "/policy", "Roles, rules and who has which.", "Policy"),
+    ApiRoute("policy", "GET", "/policy", "Get the roles, their rules and who has them.", "Policy"),
     ApiRoute(
         "explain",
         "GET",
         "/policy/explain",
-        "Whether somebody may do something, and by which rule.",
+        "Explain if somebody may do something, and by which rule.",
         "Explanation",
         query=(
-            Field("who", TEXT, "A principal, as `psk:alice`; who asks without it.", most=300),
-            Field("action", TEXT, "As `PUT /sensors/valve`.", is_needed=True),
+            Field(
+                "who",
+                TEXT,
+                "A principal, as `psk:alice`; where it is absent, the user who asks.",
+                most=300,
+            ),
+            Field("action", TEXT, "The action, as `PUT /sensors/valve`.", is_needed=True),
         ),
     ),
     ApiRoute(
         "users",
         "GET",
         "/users",
-        "Who has a password, here and for MQTT, and which roles; no password and no hash.",
+        "List users who have a password, and their roles; no password or hash.",
         "Users",
     ),
     ApiRoute(
         "add_user",
         "POST",
         "/users",
-        "Let one more user in; a password that is drawn here is told this once.",
+        "Add a user. Only this answer tells a password that was drawn.",
         "UserPassword",
         body=(
-            Field("user", TEXT, "The name.", is_needed=True, most=256, is_noted=True),
+            Field("user", TEXT, "The name of the user.", is_needed=True, most=256, is_noted=True),
             _NEW_PASSWORD,
         ),
         change="user added",
@@ -428,7 +503,7 @@ ROUTES: Final = (
         "remove_user",
         "DELETE",
         "/users/{user}",
-        "Let a user in no more; its sessions and connections end.",
+        "Remove a user; its sessions and connections end.",
         "Done",
         change="user removed",
     ),
@@ -436,21 +511,21 @@ ROUTES: Final = (
         "configuration",
         "GET",
         "/configuration",
-        "Each key of the configuration: its value, where that comes from, what it is for.",
+        "List each key of the configuration: its value, its source and its use.",
         "Configuration",
     ),
     ApiRoute(
         "configuration_trial",
         "GET",
         "/configuration/trial",
-        "What came of the last change.",
+        "Get the outcome of the last change.",
         "ConfigurationTrial",
     ),
     ApiRoute(
         "check_configuration",
         "POST",
         "/configuration/checks",
-        "What a change would do; nothing is written.",
+        "Check a change and tell what it would do; nothing is written.",
         "CheckedConfiguration",
         body=_CONFIGURATION,
     ),
@@ -465,14 +540,14 @@ ROUTES: Final = (
             Field(
                 "if_unchanged",
                 TEXT,
-                "The digest of what was seen.",
+                "The digest of the file that was seen.",
                 is_needed=True,
                 most=64,
             ),
             Field(
                 "within_s",
                 NUMBER,
-                "In which the gateway has to come up, in seconds.",
+                "The time in which the gateway has to come up, in seconds.",
                 least=LEAST_WITHIN_S,
                 most=MOST_WITHIN_S,
                 is_noted=True,
@@ -480,7 +555,7 @@ ROUTES: Final = (
         ),
         change="configuration changed on trial",
     ),
-    ApiRoute("keys", "GET", "/keys", "What key stores and trust stores hold.", "Keys"),
+    ApiRoute("keys", "GET", "/keys", "List the contents of key stores and trust stores.", "Keys"),
     ApiRoute(
         "check_keys",
         "POST",
@@ -493,7 +568,7 @@ ROUTES: Final = (
         "import_keys",
         "POST",
         "/keys",
-        "Have an upload in the place of a section's key and certificate, or of whom it trusts.",
+        "Replace a section's key and certificate, or the authorities that it trusts, by an upload.",
         "ImportedKeys",
         body=_UPLOAD,
         change="certificates brought in",
@@ -504,14 +579,18 @@ ROUTES: Final = (
         "/keys/request",
         "Make a key that waits on the gateway, and a request for its certificate (PKCS#10).",
         "KeyRequest",
-        body=(Field("addresses", LIST, "Where clients reach the gateway.", is_noted=True),),
+        body=(
+            Field(
+                "addresses", LIST, "Addresses at which clients reach the gateway.", is_noted=True
+            ),
+        ),
         change="key made and certificate requested",
     ),
     ApiRoute(
         "key_request",
         "GET",
         "/keys/request",
-        "The request that is open, in PEM.",
+        "Get the open request, in PEM.",
         "application/pkcs10",
     ),
     ApiRoute(

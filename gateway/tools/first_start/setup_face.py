@@ -54,19 +54,21 @@ _DENIALS: Final[Mapping[str, tuple[HTTPStatus, str]]] = {
 }
 _CODE: Final = (
     Field("code", TEXT, "The setup code.", is_needed=True, most=TYPED_CHARACTERS_MAX),
-    Field("instead", FLAG, "Whether who is at it has to leave."),
+    Field("instead", FLAG, "Take over from a browser that is setting this gateway up."),
 )
 _OWN: Final = tuple(
     Field(name, TEXT, what, is_needed=name != "place", most=256)
     for name, what in (
-        ("name", "The gateway's."),
-        ("place", "DOMAIN or DOMAIN/GROUP."),
-        ("address", "Where it is reached."),
-        ("user", "Who administers it."),
-        ("password", "Of the user."),
+        ("name", "The name of the gateway."),
+        ("place", "The place of the gateway: DOMAIN or DOMAIN/GROUP."),
+        ("address", "The address at which clients reach the gateway."),
+        ("user", "The user who administers the gateway."),
+        ("password", "The password of that user."),
     )
 )
-_JOIN: Final = (Field("token", TEXT, "Of `hedgerow keys token`.", is_needed=True, most=4_096),)
+_JOIN: Final = (
+    Field("token", TEXT, "The token of `hedgerow keys token`.", is_needed=True, most=4_096),
+)
 
 
 @dataclass(frozen=True, slots=True)

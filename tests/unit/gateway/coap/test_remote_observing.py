@@ -17,7 +17,7 @@ from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.access import CoapAccess
 from gateway.coap.remote.execution import LocalExecution
-from gateway.coap.remote.watching import RemoteObserver
+from gateway.coap.remote.remote_observations import RemoteObserver
 from gateway.coap.responders import RespondTo
 from gateway.trust.policy.action import ActionPlace
 from gateway.trust.policy.policy import Policy, PolicyRules

@@ -11,7 +11,7 @@ from loop_clock import Clock
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import ALL, Failures
 from gateway.base.pauses import GrowingPause
-from gateway.base.repeating import PeriodicTimer
+from gateway.base.periodic_timer import PeriodicTimer
 
 _log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tree_host import Host, Start, started, until
 
-from gateway.node.links.sending import BATCH_LIMIT_BYTES
+from gateway.node.links.send_queue import BATCH_LIMIT_BYTES
 from tree_handler.batch import Entry
 from tree_handler.intervals import Intervals
 from tree_handler.replication.repair import Request, Seek

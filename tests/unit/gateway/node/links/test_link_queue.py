@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.node.links import sending, wire
-from gateway.node.links.sending import SendQueue
+from gateway.node.links import send_queue, wire
+from gateway.node.links.send_queue import SendQueue
 from gateway.node.links.wire import LinkPacket, Type
 from tree_handler.errors import ProtocolError
 
@@ -111,7 +111,7 @@ def test_everything_comes_out_whole_and_in_the_order_of_its_kind(
 def test_of_too_many_qos_0_batches_the_oldest_are_dropped_and_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sending, "UNLOGGED_LIMIT_BYTES", 300)
+    monkeypatch.setattr(send_queue, "UNLOGGED_LIMIT_BYTES", 300)
     queue = SendQueue()
     for number in range(10):
         queue.add_batch(BATCH, b"unlogged %d" % number + bytes(90), unlogged=7)
@@ -130,9 +130,9 @@ def test_a_queue_that_is_full_has_room_again_when_a_quarter_is_left() -> None:
     queue = SendQueue()
     while not queue.is_full:
         queue.add_batch(BATCH, bytes(TAKES))
-    assert queue.logged_bytes == sending.LOGGED_LIMIT_BYTES + TAKES
+    assert queue.logged_bytes == send_queue.LOGGED_LIMIT_BYTES + TAKES
     while not queue.has_room:
-        assert queue.logged_bytes > sending.ROOM_BYTES
+        assert queue.logged_bytes > send_queue.ROOM_BYTES
         queue.take(TAKES)
     assert queue.logged_bytes > 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gateway.node.signing.asking_again import RetrySchedule
+from gateway.node.signing.retry_schedule import RetrySchedule
 
 DAY_S = 86_400.0
 

@@ -1,4 +1,4 @@
-"""Sends a ready answer: whole, in gzip, or that the browser has it already."""
+"""Turns a ready answer into a response: whole, in gzip, or 304 where the browser has it already."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from aiohttp import web
 from gateway.web.ready_answer import ReadyAnswer
 
 
-def sent(
+def ready_response(
     request: web.Request,
     answer: ReadyAnswer,
     content_type: str = "application/json",
     cache: str = "private, no-cache",
 ) -> web.Response:
-    """Return the response to a request (RFC 9110, section 13.1.2).
+    """Return the response: the answer, or that its browser has it (RFC 9110, section 13.1.2).
 
     Args:
         request: which may name the tag of the answer that its browser has.
