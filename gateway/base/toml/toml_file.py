@@ -269,8 +269,7 @@ class _Reader:
         A first round tells all that the dataclass finds. In later rounds, with stand-ins, only
         limits tell more: they are checked one by one and know nothing of each other.
         """
-        specs = {spec.name: spec for spec in dataclasses.fields(cls)}  # type: ignore[arg-type]  # S is a dataclass
-        hints, is_first = typing.get_type_hints(cls), True
+        is_first = True
         while True:
             try:
                 return cls(**values)
@@ -287,7 +286,12 @@ class _Reader:
             if not keys or keys & wrong:
                 return None
             wrong |= keys
-            stand_ins = {key: _stand_in(specs[key], _required(hints[key])) for key in keys}
+            specs, hints = dataclasses.fields(cls), typing.get_type_hints(cls)  # type: ignore[arg-type]  # S is a dataclass
+            stand_ins = {
+                spec.name: _stand_in(spec, _required(hints[spec.name]))
+                for spec in specs
+                if spec.name in keys
+            }
             if None in stand_ins.values():
                 return None
             values.update(stand_ins)
