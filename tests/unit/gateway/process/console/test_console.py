@@ -302,7 +302,9 @@ class TestGateway:
     ) -> None:
         process = GatewayProcess(settings(tmp_path, mode="topic"))
         await process.start()
-        text = await scraped(tmp_path)
+        async with asyncio.timeout(60):
+            while "hedgerow_gateway_info{" not in (text := await scraped(tmp_path)):
+                await asyncio.sleep(0.05)  # the first look at the machine is not over
         await process.stop()
         found = {f.name: f for f in text_string_to_metric_families(text)}
         named = documented_metrics.of_gateways()
