@@ -1,4 +1,4 @@
-"""A headless Chromium, driven over its DevTools protocol."""
+"""Tabs of a headless Chromium, driven over its DevTools protocol."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import asyncio
 import base64
 import json
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,57 +140,66 @@ class Page:
         self._reading.cancel()
 
 
-@asynccontextmanager
-async def page(profile: Path) -> AsyncIterator[Page]:
-    """A tab of a new Chromium, which ends with it.
+@contextmanager
+def chromium(profile: Path) -> Iterator[str]:
+    """Run a Chromium; to start one costs more than most of what tests look at.
 
     Args:
         profile: a folder of its own.
 
+    Yields:
+        Its address for the DevTools protocol.
+
     """
     program = shutil.which("chromium")
     assert program is not None
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *FLAGS,
-        f"--user-data-dir={profile}",
-        "about:blank",
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        address = await _address(profile / "DevToolsActivePort")
-        async with connect(address, max_size=None, compression=None) as browser:
-            tabs = Page(browser)
-            found = await tabs.call("Target.getTargets")
-            tab = next(each for each in found["targetInfos"] if each["type"] == "page")
-            tabs.close()
-        base = address.rpartition("/devtools")[0]
-        url = f"{base}/devtools/page/{tab['targetId']}"
-        async with connect(url, max_size=None, compression=None) as connection:
-            opened = Page(connection)
-            await opened.begin()
-            yield opened
-            opened.close()
-    finally:
-        await _end(process)
+    with subprocess.Popen(
+        [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as process:
+        try:
+            yield _address(profile / "DevToolsActivePort")
+        finally:
+            process.terminate()
+            try:
+                process.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    if process.returncode is None:
-        process.terminate()
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+@asynccontextmanager
+async def page(address: str) -> AsyncIterator[Page]:
+    """Open a tab with cookies, storage and cache of its own, as in a new browser.
+
+    Args:
+        address: of a running Chromium.
+
+    """
+    async with connect(address, max_size=None, compression=None) as connection:
+        browser = Page(connection)
+        try:
+            context = (await browser.call("Target.createBrowserContext"))["browserContextId"]
+            tab = await browser.call(
+                "Target.createTarget", url="about:blank", browserContextId=context
+            )
+            base = address.rpartition("/devtools")[0]
+            url = f"{base}/devtools/page/{tab['targetId']}"
+            async with connect(url, max_size=None, compression=None) as of_tab:
+                opened = Page(of_tab)
+                await opened.begin()
+                yield opened
+                opened.close()
+            await browser.call("Target.disposeBrowserContext", browserContextId=context)
+        finally:
+            browser.close()
 
 
-async def _address(file: Path) -> str:
-    async with asyncio.timeout(LIMIT_S):
-        while True:
-            lines = file.read_text().splitlines() if file.exists() else []
-            if len(lines) == 2:
-                return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
-            await asyncio.sleep(0.05)
+def _address(file: Path) -> str:
+    end_s = time.monotonic() + LIMIT_S
+    while time.monotonic() < end_s:
+        lines = file.read_text().splitlines() if file.exists() else []
+        if len(lines) == 2:
+            return f"ws://127.0.0.1:{lines[0]}{lines[1]}"
+        time.sleep(0.05)
+    raise TimeoutError(f"{file}: not there after {LIMIT_S} s")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from argon2 import PasswordHasher
-from chromium import Page, page
+from chromium import Page, chromium, page
 from page_gateway import PageGateway, page_gateway
 
 from gateway.broker.access import password_lines
@@ -24,10 +24,17 @@ def cheap_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(password_lines, "PasswordHasher", partial(PasswordHasher, 1, 64, 1))
 
 
+@pytest.fixture(scope="session")
+def browser_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run a Chromium for all tests of this process."""
+    with chromium(tmp_path_factory.mktemp("chromium") / "profile") as address:
+        yield address
+
+
 @pytest.fixture
-async def browser(tmp_path: Path) -> AsyncIterator[Page]:
+async def browser(browser_address: str) -> AsyncIterator[Page]:
     """Open a tab of a screen's size."""
-    async with page(tmp_path / "profile") as opened:
+    async with page(browser_address) as opened:
         await opened.look(1280, 800)
         yield opened
 

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 import pytest
-from chromium import page
+from chromium import Page
 from dashboard_server import complete, dashboard
 from synthetic_tables import Fleet, put, readings
 
@@ -32,7 +32,7 @@ PAGES = {
 
 @pytest.mark.parametrize("count", [2, 30, 1000])
 async def test_pages_of_a_fleet_of_any_size_fit_a_desk_and_a_hand_in_both_themes(
-    tmp_path: Path, count: int
+    browser: Page, tmp_path: Path, count: int
 ) -> None:
     now = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
     tables = tmp_path / "tables"
@@ -45,7 +45,7 @@ async def test_pages_of_a_fleet_of_any_size_fit_a_desk_and_a_hand_in_both_themes
     kept = os.environ.get("HEDGEROW_PICTURES")
     folder = Path(kept) if kept else tmp_path / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
-    async with dashboard(tables) as served, page(tmp_path / "profile") as browser:
+    async with dashboard(tables) as served:
         await complete(served)
         for size, (width, height) in SIZES.items():
             for theme in ("light", "dark"):
