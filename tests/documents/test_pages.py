@@ -32,7 +32,7 @@ def name(page: Path) -> str:
 @pytest.mark.peer("mosquitto_pub", "mosquitto-clients")
 @pytest.mark.peer("gcc", "gcc")
 @pytest.mark.peer("coap-client-openssl", "libcoap3-bin")
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize("page", RUN, ids=name)
 def test_what_a_page_says_works_as_it_stands(
     page: Path, installation: Path, tmp_path: Path

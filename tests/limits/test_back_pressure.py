@@ -169,7 +169,7 @@ def subscriptions(broker: Broker) -> bytes:
     return one * 20
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     "flood",
     [

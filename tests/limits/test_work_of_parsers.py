@@ -48,6 +48,7 @@ def made_bytes_max(name: str) -> int:
     return MADE_BYTES[work.PARSERS[name].who]
 
 
+@pytest.mark.drawn(50)
 @pytest.mark.parametrize(("name", "shape"), SHAPES)
 def test_the_dearest_inputs_of_a_parser_cost_what_their_sender_may_cause(
     name: str, shape: str

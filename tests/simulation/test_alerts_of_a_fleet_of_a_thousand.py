@@ -168,6 +168,7 @@ class Thousand:
         self.members.suspect(frozenset(one for one in missed if one in self.members))
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_site_of_fifty_that_loses_its_power_is_one_alert_whoever_is_killed(seed: int) -> None:
     fleet = Thousand(seed)
@@ -209,6 +210,7 @@ def test_the_substitute_tells_of_a_head_that_dies_and_goes_on_when_the_head_is_b
     assert raised == cleared == 1
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("dead_s", [20, 60, SETTING_S + 30, 400])
 def test_a_lost_gateway_is_told_of_once_though_its_head_goes_and_comes_back(dead_s: float) -> None:
     fleet = Thousand(sites=2)

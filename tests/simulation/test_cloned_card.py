@@ -92,6 +92,7 @@ def linked(gateway: Gateway) -> set[str]:
     return {end.peer.host.gateway_id for end in gateway.ends.values()}
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("epochs", [-3, 3])
 @pytest.mark.parametrize("seed", range(10))
 def test_the_member_stays_and_the_copy_gets_no_link_while_it_is_there(
@@ -120,6 +121,7 @@ def test_a_copy_that_is_plugged_in_elsewhere_is_kept_out_too(seed: int) -> None:
     assert simulation.gateways[COPIED] is member and copied.links == set()
 
 
+@pytest.mark.drawn(8)
 @pytest.mark.parametrize("silently", [False, True])
 @pytest.mark.parametrize("epochs", [-3, 3])
 @pytest.mark.parametrize("seed", range(5))

@@ -420,6 +420,7 @@ SMALL_HEAD = 700
 """Bytes of two messages or three: all others that wait do so in the log."""
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("kinds", [("tail",), ("page",), ("card",), ("tail", "page", "card")])
 async def test_in_a_storm_of_kills_and_damage_what_the_neighbour_has_reaches_all_or_is_told_of(
     kinds: tuple[str, ...], pytestconfig: pytest.Config

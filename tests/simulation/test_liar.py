@@ -42,6 +42,7 @@ def is_found_out(seed: int) -> bool:
         return True
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_honest_gateways_lose_nothing_double_nothing_and_go_on(seed: int) -> None:
     report = runs.run(LiarOptions.drawn(seed, 3 + seed % 5))

@@ -30,6 +30,7 @@ CALM = FaultOptions(rate_per_s=0.0)
 # -- the invariants under faults -------------------------------------------------------------------
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(("gateways", "runs"), [(2, 4), (3, 8), (4, 6), (5, 4), (7, 2)])
 def test_no_seed_breaks_an_invariant_of_any_overlay(gateways: int, runs: int) -> None:
     for report in run_many(runs, gateways, 1, OverlayOptions):

@@ -37,6 +37,7 @@ def broken(report: Report) -> set[int]:
     return {violation.invariant for violation in report.violations}
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("seed", range(12))
 def test_in_a_storm_every_message_in_a_log_reaches_everybody_once_and_in_order(seed: int) -> None:
     report = run(replace(STORM, seed=seed))
@@ -141,6 +142,7 @@ DAMAGED = replace(
 )
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("log_batches", [0, 24], ids=["all is kept", "logs are trimmed"])
 def test_where_logs_lose_tails_and_pages_and_old_cards_come_back_nothing_is_kept_from_clients(
     log_batches: int, pytestconfig: pytest.Config

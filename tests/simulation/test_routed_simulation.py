@@ -35,6 +35,7 @@ def storm(seed: int, gateways: int, *, lose_disk: bool = True) -> Report:
     return run(options)
 
 
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("gateways", [2, 3, 5, 10])
 def test_every_message_reaches_whom_the_origin_knew_to_want_it_once_and_in_order(
     gateways: int,
@@ -81,6 +82,7 @@ def damaged(subject: type[RoutedOptions], seed: int, damage: dict[str, float]) -
     return run(replace(drawn, faults=replace(whole, rate_per_s=2.0, lose_disk=0.1, **damage)))
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize(
     ("damage", "subject", "likely"),
     [

@@ -8,6 +8,7 @@ from tree_handler.simulation.runs import run
 from tree_handler.simulation.topics import TopicOptions, TopicSimulation
 
 
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(("gateways", "seeds"), [(3, 4), (4, 4), (6, 2)])
 def test_no_message_is_lost_or_doubled_in_topic_mode(gateways: int, seeds: int) -> None:
     in_overlays = 0

@@ -33,7 +33,7 @@ def broken(report: Report) -> set[int]:
 # -- the invariants under faults -------------------------------------------------------------------
 
 
-@pytest.mark.drawn(5)
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize(
     ("gateways", "runs"),
     [(2, 10), (3, 20), (4, 20), (5, 15), (6, 10), (8, 6), (12, 3), (20, 2), (35, 1), (50, 1)],
@@ -168,6 +168,7 @@ def test_a_root_whose_disk_is_lost_has_all_gateways_again(seed: int, gateways: i
     assert not report.violations, report.violations
 
 
+@pytest.mark.drawn(20)
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("gateways", [3, 4, 5])
 def test_a_full_mesh_agrees_on_a_new_root_within_half_a_second(gateways: int, seed: int) -> None:

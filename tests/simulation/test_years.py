@@ -45,6 +45,7 @@ def test_years_of_a_fleet_of_twelve_keep_what_a_day_keeps(pytestconfig: pytest.C
         assert violations(replace(YearsOptions.drawn(seed, 12), years=30)) == []
 
 
+@pytest.mark.drawn(6)
 @pytest.mark.parametrize("happening", HAPPENINGS)
 def test_whatever_a_week_brings_is_over_in_time(happening: str) -> None:
     assert violations(replace(SMALL, happening=happening)) == []

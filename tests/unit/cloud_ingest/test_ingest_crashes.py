@@ -64,7 +64,7 @@ def check(tables: Path) -> None:
     )
 
 
-@pytest.mark.drawn(3)
+@pytest.mark.drawn(2)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_job_that_is_killed_at_a_step_loses_and_doubles_nothing(
     moment: str, spool: Any, tmp_path: Path

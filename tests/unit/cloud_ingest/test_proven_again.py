@@ -107,7 +107,7 @@ def test_batches_of_a_signer_that_is_known_now_are_read_as_if_they_came_today(
     fleet.check()
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize(
     "step",
     [

@@ -134,7 +134,7 @@ def test_where_there_are_no_tables_none_are_made(tmp_path: Path) -> None:
     assert not (tmp_path / "tables").exists()
 
 
-@pytest.mark.drawn(2)
+@pytest.mark.drawn(1)
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_between_two_steps_and_begun_again_each_message_is_there_once(
     step: str, spool: Any, tmp_path: Path

@@ -34,7 +34,7 @@ def copied(templates: dict[bool, Path], folder: Path, *, as_before: bool) -> Tab
     return TableStore(str(folder / "tables"))
 
 
-@pytest.mark.drawn(6)
+@pytest.mark.drawn(4)
 @pytest.mark.parametrize(
     ("maintenance", "as_before"),
     [*((name, False) for name in MAINTENANCE), *((name, True) for name in BEFORE)],

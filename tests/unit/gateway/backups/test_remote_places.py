@@ -178,6 +178,7 @@ def bed(
         yield found
 
 
+@pytest.mark.drawn(1)
 def test_whole_archives_are_kept_by_count_and_come_back_as_they_were(
     bed: RemoteBed, tmp_path: Path
 ) -> None:
@@ -193,6 +194,7 @@ def test_whole_archives_are_kept_by_count_and_come_back_as_they_were(
     assert bed.place.listed("gw-north") == {}
 
 
+@pytest.mark.drawn(1)
 def test_the_word_of_a_trial_comes_to_the_gateway_at_its_next_backup(bed: RemoteBed) -> None:
     bed.make()
     published_trials.leave(
@@ -211,6 +213,7 @@ def test_a_slow_place_gets_it_whole(bed: RemoteBed) -> None:
     assert bed.make() in bed.good()
 
 
+@pytest.mark.drawn(3)
 @pytest.mark.parametrize("way", ["cut", "silent", "gone"])
 def test_a_place_that_ends_early_or_never_answers_costs_no_good_one(
     bed: RemoteBed, way: str

@@ -165,7 +165,7 @@ async def test_over_a_whole_folder_all_is_known_and_nothing_is_told(
     assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
 
 
-@pytest.mark.drawn(70)
+@pytest.mark.drawn(35)
 @pytest.mark.parametrize("kind", [*DAMAGE, OTHER])
 @pytest.mark.parametrize("name", ROWS)
 async def test_over_a_damaged_file_it_starts_and_what_is_lost_is_told(
