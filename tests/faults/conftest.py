@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import random
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import by_seed
 import pytest
 
 # No package holds these under --import-mode=importlib.
@@ -37,15 +37,11 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.fixture
-def draw(pytestconfig: pytest.Config) -> Callable[[int], list[int]]:
+def draw(pytestconfig: pytest.Config) -> Callable[[int], Sequence[int]]:
     """A function that draws which of so many calls are to fail."""
 
-    def drawn(calls: int) -> list[int]:
+    def drawn(calls: int) -> Sequence[int]:
         assert calls, "nothing is reached"
-        numbers = range(1, calls + 1)
-        if pytestconfig.getoption("--soak"):
-            return list(numbers)
-        by_seed = random.Random(pytestconfig.getoption("--seed"))
-        return sorted(by_seed.sample(numbers, min(DRAWN, calls)))
+        return by_seed.some(pytestconfig, range(1, calls + 1), DRAWN)
 
     return drawn

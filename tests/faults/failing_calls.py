@@ -21,7 +21,7 @@ import sqlite3
 import ssl
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,7 @@ OF_DISK = (
 )
 OF_THE_DISK = tuple(fault for fault in OF_DISK if fault.number and not fault.is_partial)
 """Those of them that say so at once."""
-Draw = Callable[[int], list[int]]
+Draw = Callable[[int], Sequence[int]]
 """Draws which of so many calls are to fail."""
 OF_CLOCKS = (
     Fault("clock-ahead", lasts=FOR_EVER, place=CLOCK, shift_us=YEARS_US),

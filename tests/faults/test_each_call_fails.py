@@ -8,11 +8,10 @@ for no number would be the same with each of them, and is lived once.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
+import by_seed
 import pytest
 from failing_calls import (
     OF_CLOCKS,
@@ -129,11 +128,7 @@ def test_whatever_call_fails_nothing_acknowledged_is_lost_and_all_gateways_serve
     end: str,
 ) -> None:
     calls = _counted(kind, folder / "whole", monkeypatch, end)[faults[0].place]
-    numbers: Sequence[int] = range(1, calls + 1)
-    if not pytestconfig.getoption("--soak"):
-        drawn = random.Random(pytestconfig.getoption("--seed"))
-        numbers = sorted(drawn.sample(numbers, min(DRAWN[kind], calls)))
-    for number in numbers:
+    for number in by_seed.some(pytestconfig, range(1, calls + 1), DRAWN[kind]):
         for fault in faults:
             where = f"{fault} at call {number} of {calls}, end by {end}"
             try:

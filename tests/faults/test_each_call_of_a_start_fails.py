@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-import random
 import shutil
 from collections.abc import AsyncIterator, Iterator
 
+import by_seed
 import pytest
 from failing_calls import FOR_EVER, FailingCalls, Fault
 from filled_gateway import KNOWN, World, filled, known
@@ -70,13 +70,9 @@ async def test_whatever_call_fails_at_a_start_the_next_knows_all_that_is_not_tol
 ) -> None:
     _restore(world)
     calls = await _calls(world)
-    numbers = list(range(1, calls + 1))
-    if not pytestconfig.getoption("--soak"):
-        by_seed = random.Random(pytestconfig.getoption("--seed"))
-        numbers = sorted(by_seed.sample(numbers, min(DRAWN, calls)))
     wrong = [
         f"{fault} at call {number} of {calls}: {why}"
-        for number in numbers
+        for number in by_seed.some(pytestconfig, range(1, calls + 1), DRAWN)
         async for why in _broken(world, caplog, number, fault)
     ]
     assert wrong == [], "\n".join(wrong)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiocoap
+import by_seed
 import pytest
 from aiocoap import resource
 from coap_client import CoapWriter
@@ -204,11 +204,7 @@ def test_whatever_call_of_coap_fails_no_write_is_lost_or_done_twice_and_all_are_
 ) -> None:
     with lived(folder) as life:
         calls = life.calls.counts[fault.place]
-    numbers = list(range(1, calls + 1))
-    if not pytestconfig.getoption("--soak"):
-        by_seed = random.Random(pytestconfig.getoption("--seed"))
-        numbers = sorted(by_seed.sample(numbers, min(DRAWN, calls)))
-    for number in numbers:
+    for number in by_seed.some(pytestconfig, range(1, calls + 1), DRAWN):
         where = f"{fault} at call {number} of {calls}"
         try:
             with lived(folder, number, fault) as life:

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import io
 import os
-import random
 import signal
 import socket
 import ssl
@@ -15,10 +14,10 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
+import by_seed
 import pytest
 from first_start_bed import ASKED, CODE, LIMIT_S, FirstStart, browser, command, first_start
 from page_gateway import PageGateway, looker
@@ -335,10 +334,7 @@ async def test_who_is_killed_at_any_moment_leaves_no_owner_or_a_whole_gateway(
     tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     outcomes = set()
-    later: Sequence[int] = range(1, 12)
-    if not pytestconfig.getoption("--soak"):
-        later = random.Random(pytestconfig.getoption("--seed")).sample(later, 4)
-    for number in (0, *later):
+    for number in (0, *by_seed.some(pytestconfig, range(1, 12), 4)):
         folder = tmp_path / f"{number}" / "etc"
         folder.mkdir(parents=True)
         async with first_start(folder) as own, browser(own) as anna:

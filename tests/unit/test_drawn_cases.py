@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import by_seed
 import pytest
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
@@ -63,3 +64,21 @@ def test_each_test_has_its_own_count_and_a_module_counts_its_tests(not_drawn: Dr
     module = [Case(f"test_b.py::test_{number}", 2, of_module=True) for number in range(5)]
     left_out = not_drawn([*one, *other, *module], 1)
     assert [sum(case in left_out for case in some) for some in (one, other, module)] == [3, 0, 3]
+
+
+def test_some_values_are_drawn_by_the_seed_in_their_order_and_all_of_them_with_soak(
+    pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = "gedcfab"
+    monkeypatch.setattr(pytestconfig.option, "soak", False)
+    drawn = []
+    for seed in range(40):
+        monkeypatch.setattr(pytestconfig.option, "seed", seed)
+        one = by_seed.some(pytestconfig, values, 3)
+        assert one == by_seed.some(pytestconfig, values, 3) == sorted(one, key=values.index)
+        assert len(set(one)) == 3
+        drawn.append(one)
+    assert {value for one in drawn for value in one} == set(values)
+    assert by_seed.some(pytestconfig, values, 8) == list(values)
+    monkeypatch.setattr(pytestconfig.option, "soak", True)
+    assert by_seed.some(pytestconfig, values, 3) == values

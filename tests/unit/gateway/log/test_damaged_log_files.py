@@ -12,13 +12,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import random
 import re
 import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import by_seed
 import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 from mqtt_peer import Peer
@@ -221,10 +221,7 @@ async def started(world: World) -> AsyncIterator[World]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "file" in metafunc.fixturenames:
-        config = metafunc.config
-        cases = ALL
-        if not config.getoption("--soak"):
-            cases = random.Random(config.getoption("--seed")).sample(ALL, DRAWN)
+        cases = by_seed.some(metafunc.config, ALL, DRAWN)
         rows = [pytest.param(*case, id=", ".join(case)) for case in cases]
         metafunc.parametrize(("file", "kind", "end"), rows)
 

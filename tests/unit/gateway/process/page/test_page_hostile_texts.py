@@ -8,13 +8,13 @@ of its own, or comes out as anything but JSON.
 from __future__ import annotations
 
 import json
-import random
 import unicodedata
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import by_seed
 import pytest
 from certificate_fleet import Fleet
 from page_gateway import Looker, PageGateway, looker, page_gateway
@@ -56,14 +56,6 @@ TEXTS: Final = (
 ENDS_ITS_SESSION: Final = ("log_out",)
 DRAWN: Final = 9
 """So many texts stand in each field in CI, others in each commit; with --soak all of them."""
-
-
-@pytest.fixture
-def texts(pytestconfig: pytest.Config) -> Sequence[str]:
-    """Draw what stands in the fields."""
-    if pytestconfig.getoption("--soak"):
-        return TEXTS
-    return random.Random(pytestconfig.getoption("--seed")).sample(TEXTS, DRAWN)
 
 
 def filled(field: Field, text: str) -> Any:
@@ -142,10 +134,10 @@ async def test_hostile_texts_are_texts(
     gateway: PageGateway,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
-    texts: Sequence[str],
+    pytestconfig: pytest.Config,
     user: str,
 ) -> None:
-    before = names(tmp_path)
+    before, texts = names(tmp_path), by_seed.some(pytestconfig, TEXTS, DRAWN)
     async with looker(gateway, user) as visitor:
         for route in ROUTES:
             if route.operation in ENDS_ITS_SESSION:
