@@ -178,21 +178,20 @@ async def page(address: str) -> AsyncIterator[Page]:
     """
     async with connect(address, max_size=None, compression=None) as connection:
         browser = Page(connection)
-        try:
-            context = (await browser.call("Target.createBrowserContext"))["browserContextId"]
-            tab = await browser.call(
-                "Target.createTarget", url="about:blank", browserContextId=context
-            )
-            base = address.rpartition("/devtools")[0]
-            url = f"{base}/devtools/page/{tab['targetId']}"
-            async with connect(url, max_size=None, compression=None) as of_tab:
-                opened = Page(of_tab)
-                await opened.begin()
-                yield opened
-                opened.close()
-            await browser.call("Target.disposeBrowserContext", browserContextId=context)
-        finally:
-            browser.close()
+        # However the test ends, the tab ends with this connection: else it would go on asking.
+        context = await browser.call("Target.createBrowserContext", disposeOnDetach=True)
+        tab = await browser.call(
+            "Target.createTarget",
+            url="about:blank",
+            browserContextId=context["browserContextId"],
+        )
+        url = f"{address.rpartition('/devtools')[0]}/devtools/page/{tab['targetId']}"
+        async with connect(url, max_size=None, compression=None) as of_tab:
+            opened = Page(of_tab)
+            await opened.begin()
+            yield opened
+            opened.close()
+        browser.close()
 
 
 def _address(file: Path) -> str:
