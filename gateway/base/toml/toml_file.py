@@ -286,12 +286,9 @@ class _Reader:
             if not keys or keys & wrong:
                 return None
             wrong |= keys
-            specs, hints = dataclasses.fields(cls), typing.get_type_hints(cls)  # type: ignore[arg-type]  # S is a dataclass
-            stand_ins = {
-                spec.name: _stand_in(spec, _required(hints[spec.name]))
-                for spec in specs
-                if spec.name in keys
-            }
+            specs = {spec.name: spec for spec in dataclasses.fields(cls)}  # type: ignore[arg-type]  # S is a dataclass
+            hints = typing.get_type_hints(cls)
+            stand_ins = {key: _stand_in(specs[key], _required(hints[key])) for key in keys}
             if None in stand_ins.values():
                 return None
             values.update(stand_ins)
