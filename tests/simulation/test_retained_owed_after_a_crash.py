@@ -17,7 +17,7 @@ from broker_world import Wire, World
 
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.outbound.message import Message
-from gateway.broker.retained import retained_sender as retained_sending
+from gateway.broker.retained import retained_sender
 from gateway.mqtt import (
     Connect,
     PropertyId,
@@ -94,8 +94,8 @@ async def world(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[World]:
     # Two messages a turn.
-    monkeypatch.setattr(retained_sending, "TURN_S", -1.0)
-    monkeypatch.setattr(retained_sending, "PORTION", 2)
+    monkeypatch.setattr(retained_sender, "TURN_S", -1.0)
+    monkeypatch.setattr(retained_sender, "PORTION", 2)
     made = World(0, sync=False)
     made.start()
     lasts(made)

@@ -176,7 +176,7 @@ ROUTES: Final = (
         "change_own_password",
         "POST",
         "/me/password",
-        "Change the own password; all sessions and connections by the old one end.",
+        "Change one's own password; all sessions and connections by the old one end.",
         "Done",
         body=(
             Field("old", TEXT, "The password of now.", is_needed=True),
@@ -417,7 +417,7 @@ ROUTES: Final = (
             Field(
                 "begins_us",
                 COUNT,
-                "With silence: its begin, in microseconds since 1970.",
+                "With silence: its start, in microseconds since 1970.",
                 least=0,
                 most=2**62,
             ),
@@ -475,7 +475,7 @@ ROUTES: Final = (
         "users",
         "GET",
         "/users",
-        "List users who have a password, and their roles; no password or hash.",
+        "List users with their roles, here and over MQTT; no password or hash.",
         "Users",
     ),
     ApiRoute(
