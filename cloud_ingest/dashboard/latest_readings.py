@@ -15,44 +15,64 @@ SENSORS_MAX: Final = 200_000
 MEMORY: Final = "512MB"
 _READ: Final = (
     *("origin", "topic", "sensor", "unit", "value", "quality", "measurements"),
-    *("device_time", "origin_time", "collected_time"),
+    *("device_time", "origin_time", "collected_time", "boot_epoch", "sequence"),
 )
 # A device whose clock is ahead would stay the latest for ever, so what was accepted last counts. A
-# reading is as old as its device says, unless that is in the future.
+# reading is as old as its device says, unless that is in the future. All messages of a batch were
+# accepted at one time, so of those that name no other the number counts.
 _LATEST: Final = """
 WITH accepted AS (
     SELECT *, CASE WHEN origin_time <= coalesce(collected_time, origin_time) + INTERVAL 2 day
         THEN origin_time ELSE coalesce(collected_time, origin_time) END AS moment
     FROM batch
 ), each AS (
-    SELECT origin, coalesce(sensor, topic) AS sensor, moment, device_time, value, unit, quality
+    SELECT origin, coalesce(sensor, topic) AS sensor, moment, boot_epoch, sequence, device_time,
+        value, unit, quality
     FROM accepted WHERE measurements IS NULL
     UNION ALL
-    SELECT origin, coalesce(one.sensor, topic), moment, one.device_time, one.value, one.unit,
-        quality
-    FROM (SELECT origin, topic, moment, quality, unnest(measurements) AS one FROM accepted
-          WHERE measurements IS NOT NULL)
+    SELECT origin, coalesce(one.sensor, topic), moment, boot_epoch, sequence, one.device_time,
+        one.value, one.unit, quality
+    FROM (SELECT origin, topic, moment, boot_epoch, sequence, quality, unnest(measurements) AS one
+          FROM accepted WHERE measurements IS NOT NULL)
 ), latest AS (
     SELECT origin, sensor, max({
         'accepted_us': epoch_us(moment),
         'time_us': epoch_us(least(coalesce(device_time, moment), moment)),
+        'boot_epoch': boot_epoch, 'sequence': sequence,
         'value': value, 'unit': unit, 'quality': quality
     }) AS last
     FROM each WHERE moment IS NOT NULL
     AND ((value IS NOT NULL AND isfinite(value)) OR quality = 'bad')
     GROUP BY 1, 2
 )
-SELECT origin, sensor, last.accepted_us, last.time_us, last.value, last.unit, last.quality
+SELECT origin, sensor, last.accepted_us, last.time_us, coalesce(last.boot_epoch, 0),
+    coalesce(last.sequence, 0), last.value, last.unit, last.quality
 FROM latest
 """
+
+
+class Place(NamedTuple):
+    """The place of a reading among those of its sensor; a later one has a greater place.
+
+    Attributes:
+        accepted_us: when a gateway had it, microseconds since 1970.
+        time_us: when it was read.
+        boot_epoch: of the gateway's life in which it had it.
+        sequence: its number in that life.
+
+    """
+
+    accepted_us: int
+    time_us: int
+    boot_epoch: int
+    sequence: int
 
 
 class Latest(NamedTuple):
     """A reading.
 
     Attributes:
-        accepted_us: when a gateway had it, microseconds since 1970.
-        time_us: when it was read.
+        place: when it was, and which one of that time.
         value: None where the reading has none that could be used.
         unit: None where it says none.
         quality: ``good``, ``uncertain`` or ``bad``; None where it does not say.
@@ -60,8 +80,7 @@ class Latest(NamedTuple):
 
     """
 
-    accepted_us: int
-    time_us: int
+    place: Place
     value: float | None
     unit: str | None
     quality: str | None
@@ -96,11 +115,11 @@ class LatestReadings:
             kept = {key: each for key, each in kept.items() if each.day != change.day}
         if batch is not None and change.day >= oldest:
             kept = dict(kept)
-            for gateway, sensor, accepted, time, value, unit, quality in _read(batch):
-                found = Latest(accepted, time, value, unit, quality, change.day)
+            for gateway, sensor, *place, value, unit, quality in _read(batch):
+                found = Latest(Place(*place), value, unit, quality, change.day)
                 before = kept.get((gateway, sensor))
                 is_new = before is None and len(kept) < SENSORS_MAX
-                if is_new or (before is not None and before[:2] <= found[:2]):
+                if is_new or (before is not None and before.place <= found.place):
                     kept[gateway, sensor] = found
         self._latest = kept
 

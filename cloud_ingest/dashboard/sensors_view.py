@@ -80,7 +80,7 @@ def current(
         "unit": [one.unit if one else each.unit for one, each in zip(said, shown, strict=True)],
         "value": [one.value if one else None for one in said],
         "quality": [one.quality if one else None for one in said],
-        "time_ms": [one.time_us // 1000 if one else None for one in said],
+        "time_ms": [one.place.time_us // 1000 if one else None for one in said],
         "last_ms": [each.last_us // 1000 for each in shown],
         "hours": [hours[each.number] for each in shown],
     }

@@ -176,6 +176,22 @@ def test_the_reading_that_was_accepted_last_counts_whatever_devices_clocks_say(
     }
 
 
+@pytest.mark.parametrize("moves", [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0, 0.0]])
+@pytest.mark.parametrize("is_told_at_once", [True, False])
+def test_of_the_readings_of_one_batch_the_last_by_its_number_counts(
+    tmp_path: Path, moves: list[float], *, is_told_at_once: bool
+) -> None:
+    """A batch has one time, and a switch may move twice in it."""
+    told = [
+        reading(3, value, boot_epoch=7, sequence=9 + number) for number, value in enumerate(moves)
+    ]
+    shown = models(tmp_path, *(told if is_told_at_once else told[:1]))
+    if not is_told_at_once:
+        put(tmp_path, "telemetry", rows(TELEMETRY, told[1:]))
+        shown.refresh(1e9)
+    assert now(shown)["value"] == moves[-1]
+
+
 def test_a_reading_that_is_bad_is_told_as_such(tmp_path: Path) -> None:
     shown = models(tmp_path, reading(9, 1.0), reading(2, None, quality="bad"))
     assert (now(shown)["value"], now(shown)["quality"]) == (None, "bad")
