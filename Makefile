@@ -112,9 +112,9 @@ wheelhouse: ## all wheels for a machine without internet, in dist/wheelhouse (KI
 	@deploy/set-up package
 	@deploy/wheelhouse $(KINDS)
 
-notice: ## small changes drawn by SEED, and which of them no test notices (COUNT=100, ONLY=folder; hours)
+notice: ## small changes drawn by SEED, and which of them no test notices (COUNT=100, ONLY=folder, REACHED=file; hours)
 	@deploy/set-up test
-	.venv/bin/python tests/mutants --seed $(or $(SEED),$(shell date +%N | sed 's/^0*//')) --count $(or $(COUNT),100) $(if $(ONLY),--only $(ONLY))
+	.venv/bin/python tests/mutants --seed $(or $(SEED),$(shell date +%N | sed 's/^0*//')) --count $(or $(COUNT),100) $(if $(ONLY),--only $(ONLY)) $(if $(REACHED),--reached $(REACHED))
 
 deb: ## a Debian package, in dist/deb (KINDS=cp313-aarch64; by default for this Debian)
 	@deploy/set-up package

@@ -4,6 +4,11 @@
     python tests/mutants --seed 7 --count 100 --at 31    only the 31st of them
     python tests/mutants --seed 7 --count 100 --at 1-10  the first ten: a draw in slices
     python tests/mutants --seed 7 --only tree_handler    modules below that folder
+    python tests/mutants --seed 7 --count 100 --reached FILE
+
+With --reached all tests run once, with a probe at the place of each change, and FILE keeps which
+of them came there (a slice of the same draw finds it there); so a change is tried by those alone
+that can notice it. Without, it is tried by the tests that import its module, the nearest first.
 
 Each change is made in a copy of what is committed; the working tree is never touched. A change is
 noticed when a test fails with it twice and passes without it in between, so that one which fails
@@ -27,18 +32,22 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from draw import PACKAGES, Mutant, drawn
 from importers import importers_of, read_sources, test_files_for
 from patience import Patience
+from reach import Reached, probed, read
 from summary import first_failed
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES_AT_FIRST = 4
 FILES_AT_ONCE = 12
 """The number of test files that one call of pytest gets: a start of it costs some seconds."""
+PROBED_AT_ONCE = (os.cpu_count() or 1) + 2
+"""Processes that run all tests once: for half of the time a test waits."""
 OUT_OF_TIME = "no end"
 """Stands for the test that failed, where those of a call were not through in time."""
 
@@ -49,53 +58,63 @@ class Outcome:
 
     Args:
         test: the first test that failed with the change and not without; None if none did.
-        files_run: how many test files ran.
-        files: how many could have.
+        run: how many portions of tests ran.
+        all: how many could have.
     """
 
     test: str | None
-    files_run: int
-    files: int
+    run: int
+    all: int
 
     def __str__(self) -> str:
         if self.test is not None:
             return f"noticed by {self.test}"
-        return f"NOT NOTICED by {self.files_run} of {self.files} test files that had time"
+        return f"NOT NOTICED by {self.run} of {self.all} portions of tests that had time"
 
 
 class Copy:
     """A copy of what is committed, in which one change at a time is made and tried."""
 
     def __init__(
-        self, folder: Path, sources: Mapping[str, str], importers: Mapping[str, set[str]]
+        self,
+        folder: Path,
+        sources: Mapping[str, str],
+        importers: Mapping[str, set[str]],
+        reached: Reached,
     ) -> None:
         self._folder = folder
         self._sources = sources
         self._importers = importers
+        self._reached = reached
 
     def outcome(self, mutant: Mutant, seconds: float) -> Outcome:
-        """Run the tests that import the module until one notices or the time is over."""
+        """Run tests that may notice a change until one does or the time is over."""
         text = mutant.change.applied_to(self._sources[mutant.module])
-        files = test_files_for(mutant.module, self._sources, self._importers)
+        portions = list(self._reached.portions(mutant.number)) or self._importing(mutant.module)
         patience = Patience(seconds)
         tried = 0
         blind: set[str] = set()
-        while tried < len(files) and patience.left_s > 0:
+        while tried < len(portions) and patience.left_s > 0:
             left = patience.left_s
-            some = files[tried : tried + (FILES_AT_ONCE if tried else FILES_AT_FIRST)]
+            some = portions[tried]
             with self._changed(mutant.module, text):
                 failed = self._first_failure(some, blind, patience)
             if failed is None:
-                tried += len(some)
+                tried += 1
             elif failed == OUT_OF_TIME:
                 # Only what takes much longer than without the change has noticed it.
                 noticed = self._first_failure(some, blind, Patience(left / 2)) is None
-                return Outcome(f"{some[0]} (no end)" if noticed else None, tried, len(files))
+                return Outcome(f"{some[0]} (no end)" if noticed else None, tried, len(portions))
             elif self._is_noticed_by(failed, mutant.module, text, seconds):
-                return Outcome(failed, tried + 1, len(files))
+                return Outcome(failed, tried + 1, len(portions))
             else:
                 blind.add(failed)
-        return Outcome(None, tried, len(files))
+        return Outcome(None, tried, len(portions))
+
+    def _importing(self, module: str) -> list[list[str]]:
+        files = test_files_for(module, self._sources, self._importers)
+        starts = [0, *range(FILES_AT_FIRST, len(files), FILES_AT_ONCE)]
+        return [files[start:end] for start, end in pairwise([*starts, len(files)])]
 
     def _is_noticed_by(self, test: str, module: str, text: str, seconds: float) -> bool:
         """Return whether a test that failed passes without the change, and fails with it again."""
@@ -145,6 +164,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=100, help="how many modules (default 100)")
     parser.add_argument("--at", type=_span, help="only the one with this number, or FIRST-LAST")
     parser.add_argument("--only", default="", metavar="FOLDER", help="modules below it")
+    parser.add_argument("--reached", type=Path, metavar="FILE", help="try what reaches it alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="tried at a time")
     parser.add_argument("--seconds-each", type=float, default=300.0, help="bound for one change")
     parser.add_argument("--at-least", type=int, default=85, help="of a hundred (default 85)")
@@ -152,13 +172,14 @@ def main() -> int:
     asked = parser.parse_args()
     archive = _committed()
     sources = read_sources(archive)
-    mutants = drawn(asked.seed, asked.count, sources, asked.only)
+    mutants = all_of_them = drawn(asked.seed, asked.count, sources, asked.only)
     if asked.at is not None:
         mutants = [mutant for mutant in mutants if mutant.number in asked.at]
     if asked.list:
         print(*mutants, sep="\n")
         return 0
-    noticed = _try_all(mutants, archive, asked.jobs, asked.seconds_each)
+    reached = Reached() if asked.reached is None else _reached(asked.reached, all_of_them, archive)
+    noticed = _try_all(mutants, archive, reached, asked.jobs, asked.seconds_each)
     print(f"{noticed} of {len(mutants)} noticed")
     return 0 if noticed * 100 >= asked.at_least * len(mutants) else 1
 
@@ -168,7 +189,39 @@ def _span(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def _try_all(mutants: list[Mutant], archive: bytes, jobs: int, seconds: float) -> int:
+def _reached(kept: Path, mutants: list[Mutant], archive: bytes) -> Reached:
+    """Read which tests reach which change; run all tests with probes where nothing is kept yet."""
+    if not kept.exists():
+        sources = read_sources(archive)
+        with tempfile.TemporaryDirectory(prefix="mutants-") as name:
+            folder = Path(name) / "probed"
+            _unpack(archive, folder)
+            shutil.copy(Path(__file__).parent / "probe.py", folder)
+            for mutant in mutants:
+                text = probed(sources[mutant.module], mutant.change, mutant.number)
+                if text is not None:
+                    (folder / mutant.module).write_text(text)
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-p",
+                "probe",
+                "-p",
+                "no:cacheprovider",
+            ]
+            command += ["-n", str(PROBED_AT_ONCE), "--dist", "loadscope", "--no-loadscope-reorder"]
+            environment = os.environ | {"PYTHONPATH": str(folder)}
+            # A test that fails here has reached what it reached: nothing is changed yet.
+            subprocess.run([*command, "tests"], cwd=folder, env=environment, check=False)
+            shutil.copy(folder / "reached.txt", kept)
+    return read(kept.read_text().splitlines())
+
+
+def _try_all(
+    mutants: list[Mutant], archive: bytes, reached: Reached, jobs: int, seconds: float
+) -> int:
     sources = read_sources(archive)
     importers = importers_of(sources)
     waiting: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
@@ -177,7 +230,7 @@ def _try_all(mutants: list[Mutant], archive: bytes, jobs: int, seconds: float) -
     outcomes: list[Outcome] = []
 
     def work(folder: Path) -> None:
-        copy = Copy(folder, sources, importers)
+        copy = Copy(folder, sources, importers, reached)
         while True:
             try:
                 mutant = waiting.get_nowait()

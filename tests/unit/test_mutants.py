@@ -14,6 +14,7 @@ changes = importlib.import_module("changes")
 draw = importlib.import_module("draw")
 importers = importlib.import_module("importers")
 patience = importlib.import_module("patience")
+reach = importlib.import_module("reach")
 summary = importlib.import_module("summary")
 
 
@@ -203,3 +204,90 @@ def test_what_a_process_wrote_is_returned_and_its_time_is_spent() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         assert had.output_of(running) == "1 passed\n"
     assert 0 < had.left_s < 60
+
+
+SOURCE = '''"""A text."""
+LIMIT = 64
+
+
+class A:
+    limit = 64
+
+    @property
+    def f(self, n: int = 64) -> int:
+        """A text."""
+        if n == 1:
+            return 2
+        elif n == 3:
+            return [
+                64,
+            ]
+        try:
+            return 4
+        except OSError:
+            for at in range(64):
+                self.at = at
+        return 0
+'''
+
+
+def place_of_probe(piece: str) -> tuple[str, str] | None:
+    """Return the lines around the probe of a change of a piece of `SOURCE`."""
+    change = changes.Change(SOURCE.index(piece), piece, "", 0)
+    text = reach.probed(SOURCE, change, 7)
+    if text is None:
+        return None
+    lines = text.splitlines()
+    (at,) = (at for at, line in enumerate(lines) if line.lstrip() == '__import__("probe").note(7)')
+    assert lines[:at] + lines[at + 1 :] == SOURCE.splitlines()
+    return lines[at - 1].strip(), lines[at + 1].strip()
+
+
+@pytest.mark.parametrize(
+    ("piece", "before", "after"),
+    [
+        ("2\n", "if n == 1:", "return 2"),
+        ("n == 1", '"""A text."""', "if n == 1:"),
+        ("n == 3", '"""A text."""', "if n == 1:"),  # before an elif nothing can stand
+        ("64,", "elif n == 3:", "return ["),
+        ("4\n        except", "try:", "return 4"),
+        ("range", "except OSError:", "for at in range(64):"),
+        ("= at", "for at in range(64):", "self.at = at"),
+        ("64) -> int", '"""A text."""', "if n == 1:"),  # a default counts where the body runs
+    ],
+)
+def test_a_probe_stands_before_the_statement_that_is_changed(
+    piece: str, before: str, after: str
+) -> None:
+    assert place_of_probe(piece) == (before, after)
+
+
+@pytest.mark.parametrize("piece", ["LIMIT = 64", "limit = 64"])
+def test_what_runs_at_import_has_no_probe(piece: str) -> None:
+    assert place_of_probe(piece) is None
+
+
+def test_a_probe_can_stand_at_each_change_of_a_real_module() -> None:
+    source = Path(changes.__file__).read_text()
+    for change in changes.changes_of(source):
+        text = reach.probed(source, change, 1)
+        assert text is None or compile(text, "probed", "exec")
+
+
+def test_what_reaches_a_change_is_tried_the_cheapest_files_first_in_portions() -> None:
+    noted = [
+        *("1\ttests/a.py::test_x", "2\ttests/a.py::test_y", "1\ttests/b.py::test_x[a b]"),
+        *("1\ttests/c.py::test_x", "1\ttests/c.py::test_z", ""),
+        *(
+            "12.000\ttests/a.py::test_x",
+            "8.500\ttests/b.py::test_x[a b]",
+            "0.100\ttests/c.py::test_x",
+        ),
+    ]
+    reached = reach.read(noted)
+    assert list(reached.portions(1)) == [
+        ["tests/c.py::test_x", "tests/c.py::test_z", "tests/b.py::test_x[a b]"],
+        ["tests/a.py::test_x"],
+    ]
+    assert list(reached.portions(2)) == [["tests/a.py::test_y"]]
+    assert list(reached.portions(3)) == []
