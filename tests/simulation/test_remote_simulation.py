@@ -82,6 +82,21 @@ def test_what_is_lost_in_a_change_of_the_tree_is_asked_again(
     assert sum(one.ended for one in again) < sum(one.ended for one in once) - 100
 
 
+def run_with_losses(seed: int) -> RemoteOutcome:
+    return RemoteWorld(seed, 3 + seed % 6, loses=0.2).run()
+
+
+def test_what_is_lost_while_the_tree_stands_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    again = [run_with_losses(seed) for seed in SEEDS]
+    assert not any(one.violations for one in again)
+    monkeypatch.setattr(Repeats, "handle_timer", lambda *_: [])
+    monkeypatch.setattr(Repeats, "next_timer", lambda *_: float("inf"))
+    once = [run_with_losses(seed) for seed in SEEDS]
+    assert sum(one.ended for one in again) < sum(one.ended for one in once) - 100
+
+
 @pytest.mark.parametrize(
     "spoil", [_takes_every_copy, _executes_what_it_refused, _keeps_what_was_missed, _waits_for_ever]
 )

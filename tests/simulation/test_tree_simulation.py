@@ -43,6 +43,12 @@ def test_no_seed_breaks_an_invariant(gateways: int, runs: int) -> None:
         assert not report.violations, str(report)
 
 
+def test_of_three_gateways_one_may_be_a_leaf_and_of_two_none() -> None:
+    """A leaf passes nothing on, so a network of a gateway and a leaf has no tree to check."""
+    leaves = {n: {Options.drawn(seed, n).leaves for seed in range(50)} for n in (2, 3)}
+    assert leaves == {2: {0}, 3: {0, 1}}
+
+
 def test_a_run_is_the_same_each_time() -> None:
     options = Options.drawn(5, 6)
     assert run(options) == run(options)

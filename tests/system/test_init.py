@@ -325,6 +325,8 @@ def test_what_is_added_has_what_the_fleet_has_and_what_is_there_stays(tmp_path: 
         (["--add", "sam=10.0.0.9"], "{folder}/authority/sam.pem is there already"),
         (["--add", "gw-c"], "--add: gw-c: no address, and others have one"),
         (["--add", "gw-c=127.0.0.1"], "--add: gw-c: other machines do not reach 127.0.0.1"),
+        (["--add", "gw-c=10.0.0"], "address: '10.0.0' is not an IP address"),
+        (["--add", "gw-c=0.0.0.0"], "address: '0.0.0.0' is no address that others reach"),
         (["--add", "GW=10.0.0.3"], "name: 'GW' is not 1 to 63"),
         (["--add", "gw-c=10.0.0.3", "--name", "x"], "--name: of no use with --add"),
     ],

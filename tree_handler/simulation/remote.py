@@ -38,16 +38,22 @@ class RemoteWorld:
         seed: of all that is drawn.
         count: gateways.
         sleepers: whether some sleep now and then.
+        loses: the share of messages that are lost though the link stands, as where its queue is
+            full.
 
     """
 
-    def __init__(self, seed: int, count: int, *, sleepers: bool = False) -> None:
+    def __init__(
+        self, seed: int, count: int, *, sleepers: bool = False, loses: float = 0.0
+    ) -> None:
         self._steps = _SLEEPERS if sleepers else _STEPS
         self.now = 0.0
         self.outcome = RemoteOutcome()
         self.written: set[bytes] = set()
         self.refused: set[bytes] = set()
         self._random = random.Random(seed)  # of a simulation
+        self._loses = loses
+        self._losses = random.Random(f"losses {seed}")  # a seed, no secret
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._count = 0
         names = [f"gw-{number}" for number in range(count)]
@@ -77,18 +83,23 @@ class RemoteWorld:
     def say(self, sender: QueryingGateway, publication: Publication) -> None:
         """Send a message of a gateway's."""
         receiver, topic, payload = publication.receiver, publication.topic, publication.payload
-        found = sender.direct.send(receiver, topic, payload)
-        if found is None:
-            for neighbour in self._neighbours(sender.name):
-                self._flood(sender.name, neighbour, receiver, publication)
-        else:
-            self._over_link(sender, *found)
+        if self._losses.random() >= self._loses:
+            self._send(sender, publication)
         if "query" in topic and self._random.random() < 0.2:
             self.outcome.copies += 1
             self._later(
                 self._random.uniform(0.1, 20.0),
                 lambda: self._say_again(receiver, topic, payload),
             )
+
+    def _send(self, sender: QueryingGateway, publication: Publication) -> None:
+        receiver = publication.receiver
+        found = sender.direct.send(receiver, publication.topic, publication.payload)
+        if found is None:
+            for neighbour in self._neighbours(sender.name):
+                self._flood(sender.name, neighbour, receiver, publication)
+        else:
+            self._over_link(sender, *found)
 
     def _say_again(self, receiver: str, topic: str, payload: bytes) -> None:
         gateway = self._gateways[receiver]

@@ -147,3 +147,24 @@ async def test_what_another_gateway_publishes_where_nobody_may_is_not_delivered(
     started.broker.core.remote_delivery.publish_batch(batch, KEY, 3 if qos else 0)
     await peer.nothing_came()
     assert started.counts[CLOSED] == 3
+
+
+@pytest.mark.parametrize("had", [True, False])
+@pytest.mark.parametrize("payload", [b"new", b""])
+async def test_what_a_neighbour_told_and_the_log_does_not_bring_is_announced_to_subscribers(
+    started: Bench, payload: bytes, *, had: bool
+) -> None:
+    """The deletion of what was never here is no news to anybody."""
+    core = started.broker.core
+    peer = await started.connect("reader")
+    await peer.subscribe("a", 1)
+    if had:
+        core.remote_delivery.publish_batch([("a", 1 | 4, b"old", {VERSION: (1, 0)})], KEY, 1)
+        assert (await peer.next()).payload == b"old"
+    told = Retained("a", RetainedVersion(2, 0, *KEY), 2, 1, payload, {}, None, None)
+    assert core.shared_retention.learn(told, 0.0, is_news=False)
+    await peer.nothing_came()
+    core.shared_retention.announce("a", 0.0)
+    if payload or had:
+        assert (await peer.next()).payload == payload
+    await peer.nothing_came()

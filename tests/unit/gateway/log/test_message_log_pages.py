@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.log.message_log import MessageLog
-from gateway.log.segment import PAGE_BYTES
+from gateway.log.segment import PAGE_BYTES, Segment
 from tree_handler import batch
 from tree_handler.batch import Flags
 from tree_handler.intervals import Intervals
@@ -85,3 +85,11 @@ def test_the_newest_messages_are_read_from_one_page_and_not_from_a_whole_segment
         assert [header.first for _, header in log.read(("a", 1), newest)] == [4_999, 5_000]
     finally:
         log.close()
+
+
+def test_a_batch_that_begins_just_where_a_page_is_full_begins_the_next_one(tmp_path: Path) -> None:
+    segment = Segment(tmp_path, 0)
+    for number, at in enumerate((0, PAGE_BYTES - 1, PAGE_BYTES), 1):
+        segment.note(at, made("a", number, 1, 10)[1])
+    assert segment.stretches(("a", 1), Intervals([(2, 2)])) == [(0, PAGE_BYTES)]
+    assert segment.stretches(("a", 1), Intervals([(3, 3)])) == [(PAGE_BYTES, segment.length)]
