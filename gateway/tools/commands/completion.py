@@ -142,7 +142,7 @@ def _options(command: argparse.ArgumentParser) -> Iterator[CompletedOption]:
 def _option(action: argparse.Action) -> CompletedOption:
     takes, choices = "value", [str(one) for one in action.choices or ()]
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest
-    words = [one.strip() for one in metavar.split("|")] if action.nargs != 0 else []
+    words = [one.strip() for one in metavar.split("|")]
     if action.nargs == 0:
         takes = ""
     elif choices:

@@ -124,6 +124,15 @@ async def test_who_guesses_has_to_wait_even_with_the_right_password() -> None:
     assert await answered(door, request(user="alice"), "192.0.2.8") is OK
 
 
+@pytest.mark.parametrize("told", [b"alice", b":right", b":"])
+async def test_what_names_no_user_with_a_password_is_no_guess(told: bytes) -> None:
+    door = visitors()
+    for _ in range(5):
+        asked = HttpRequest("GET", "/metrics", f"Basic {base64.b64encode(told).decode()}")
+        assert await answered(door, asked) is HTTPStatus.UNAUTHORIZED
+    assert await answered(door, request(user="alice")) is OK
+
+
 async def test_a_password_is_computed_with_once_until_the_files_are_read_again() -> None:
     door, asked = visitors(), request(user="alice")
     assert await answered(door, asked) is OK
