@@ -21,7 +21,7 @@ from gateway.base.printable import printable, printable_in
 from gateway.coap_client import CoapClient, Response
 from gateway.process.configuration import place as config_place
 from gateway.tools.commands import draining
-from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.errors import FailedError, WrongUseError, reading_an_answer
 from gateway.tools.commands.output import complain, print_json
 from gateway.tools.commands.own_gateway import OwnGateway, with_own_key
 from gateway.tools.commands.resource_names import QUERY
@@ -90,10 +90,13 @@ def rd(options: argparse.Namespace) -> int:
     from gateway.tools.commands import directory as form  # noqa: PLC0415  # as above
 
     query = form.query(options.criteria)
-    find_way(options)
+    is_removal = options.action == "remove"
+    if is_removal and not query:
+        raise WrongUseError("remove: which endpoint, as in ep=meter-7, is needed")
+    find_way(options, writes=is_removal)
     if options.action == "watch":
         return _watch_endpoints(options, query)
-    if options.action == "remove":
+    if is_removal:
         return _remove_endpoint(options, query)
     is_list = options.action == "list"
     found = run(_links(options, "ep" if is_list else "res", query), options)
@@ -125,10 +128,6 @@ def _watch_endpoints(options: argparse.Namespace, query: str) -> int:
 
 
 def _remove_endpoint(options: argparse.Namespace, query: str) -> int:
-    if not query:
-        raise WrongUseError("remove: which endpoint, as in ep=meter-7, is needed")
-    with_own_key(options)
-
     async def remove() -> WebLink:
         found = await _links(options, "ep", query)
         if len(found) != 1:
@@ -166,13 +165,12 @@ async def _links(options: argparse.Namespace, kind: str, query: str) -> list[Web
                 return found
 
 
+@reading_an_answer()
 def sensors(options: argparse.Namespace) -> int:
     """List a gateway's sensors, add one, change one, or remove one."""
     from gateway.tools.commands import sensors as form  # noqa: PLC0415  # as above
 
-    if options.action != "list":
-        with_own_key(options)
-    find_way(options)
+    find_way(options, writes=options.action != "list")
     uri = f"{gateway_uri(options)}/sensors"
     if options.action == "list":
         answer = run(ask_once(options, "GET", uri, accept=_JSON), options)
@@ -205,10 +203,10 @@ def sensors(options: argparse.Namespace) -> int:
     return 0
 
 
+@reading_an_answer()
 def drain(options: argparse.Namespace) -> int:
     """Take a gateway out, and wait until nothing is there alone."""
-    with_own_key(options)
-    find_way(options)
+    find_way(options, writes=True)
 
     async def ask_and_wait() -> dict[str, Any]:
         uri = gateway_uri(options)
@@ -245,17 +243,20 @@ def show(
     as_json: Callable[[T], Any],
 ) -> int:
     """Print what is told: once, or with ``--watch`` until Ctrl-C, whatever goes wrong meanwhile."""
-    if options.watch is None:
+
+    @reading_an_answer()
+    def found() -> str:
         told = run(ask(), options)
-        if options.json:
-            print_json(as_json(told))
-        else:
-            sys.stdout.write(as_text(told) + "\n")
+        if not options.json:
+            return as_text(told)
+        return json.dumps(as_json(told), indent=1 if options.watch is None else None)
+
+    if options.watch is None:
+        sys.stdout.write(found() + "\n")
         return 0
     while True:
         try:
-            told = run(ask(), options)
-            text = json.dumps(as_json(told)) if options.json else as_text(told)
+            text = found()
         except FailedError as error:
             text = json.dumps({"error": str(error)}) if options.json else str(error)
         sys.stdout.write(_CLEAR * (sys.stdout.isatty() and not options.json) + text + "\n")
@@ -326,13 +327,23 @@ def json_in(answer: Response) -> Any:
         raise FailedError("its answer is no JSON that can be read: is that a gateway?") from error
 
 
-def find_way(options: argparse.Namespace) -> None:
+@reading_an_answer()
+def find_way(options: argparse.Namespace, *, writes: bool = False) -> None:
     """Find the gateway that ``--at`` names, where it does: behind the one that is asked.
+
+    Args:
+        options: of the command.
+        writes: whether it changes something.
+
+    What changes something, or asks another gateway, takes the key of this machine's gateway, if
+    none is given: to be on its machine counts at no other one.
 
     Raises:
         FailedError: no gateway of the fleet has this id.
 
     """
+    if writes or options.at is not None:
+        with_own_key(options)
     if options.at is None:
         return
     told = told_in(run(ask_once(options, "GET", gateway_uri(options) + "/status"), options))

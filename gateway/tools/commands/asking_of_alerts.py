@@ -11,18 +11,18 @@ from gateway.base import exit_codes
 from gateway.tools.commands import alerts as form
 from gateway.tools.commands.asking import ask_once, find_way, gateway_uri, json_in, show, told_in
 from gateway.tools.commands.asking import run as run_asking
-from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.errors import FailedError, WrongUseError, reading_an_answer
 from gateway.tools.commands.output import print_json
-from gateway.tools.commands.own_gateway import with_own_key
 
 _JSON: Final = 50
 _NOT_FOUND: Final = "4.04"
 _READS: Final = ("list", "show", "rules")
 
 
+@reading_an_answer()
 def run(options: argparse.Namespace) -> int:
     """Do it; return the exit code."""
-    find_way(options)
+    find_way(options, writes=options.action not in _READS)
     if options.action not in _READS:
         return _order(options)
     if options.what and options.action != "show":
@@ -53,7 +53,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _order(options: argparse.Namespace) -> int:
     document = None
-    with_own_key(options)
     if options.action in ("ack", "close"):
         document = _document(options)
     body = json.dumps(form.order(options, document)).encode()

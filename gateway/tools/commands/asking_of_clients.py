@@ -19,9 +19,8 @@ from gateway.tools.commands.asking import (
     run,
     show,
 )
-from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.errors import FailedError, WrongUseError, reading_an_answer
 from gateway.tools.commands.output import print_json
-from gateway.tools.commands.own_gateway import with_own_key
 
 
 def clients(options: argparse.Namespace) -> int:
@@ -29,9 +28,9 @@ def clients(options: argparse.Namespace) -> int:
     from gateway.tools.commands import clients as form  # noqa: PLC0415  # `hedgerow get` shows no table
 
     do_words(options, {"show": "id", "kick": "kick"})
-    find_way(options)
     if options.forget and options.kick is None:
         raise WrongUseError("--forget: needs kick")
+    find_way(options, writes=options.kick is not None)
     if options.kick is not None:
         return _kick(options, form.query("id", options.kick))
 
@@ -56,8 +55,8 @@ def clients(options: argparse.Namespace) -> int:
     return show(options, everyone, form.as_table, lambda told: told)
 
 
+@reading_an_answer()
 def _kick(options: argparse.Namespace, query: str) -> int:
-    with_own_key(options)
     forget = "&forget=1" if options.forget else ""
     uri = f"{gateway_uri(options)}/clients?{query}{forget}"
     told = json_in(run(ask_once(options, "POST", uri), options))
@@ -76,10 +75,8 @@ def members(options: argparse.Namespace) -> int:
     from gateway.tools.commands import members as form  # noqa: PLC0415  # `hedgerow get` shows no table
 
     do_words(options, {"forget": "forget"})
-    find_way(options)
     gone = options.forget
-    if gone is not None:
-        with_own_key(options)
+    find_way(options, writes=gone is not None)
     uri = f"{gateway_uri(options)}/members"
     if gone is None:
         found = list(form.read(json_in(run(ask_once(options, "GET", uri), options))))

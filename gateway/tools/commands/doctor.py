@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.base import exit_codes, firmware, remedies
-from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.errors import FailedError, WrongUseError, reading_an_answer
 from gateway.tools.commands.output import print_json
 
 REBOOT = Path("/run/reboot-required")
@@ -53,7 +53,9 @@ def run(options: argparse.Namespace, file: Path) -> int:
     """
     from gateway.process.status.doctor import Weight, findings  # noqa: PLC0415  # of use here alone
 
-    found = findings(_examined(options, file))
+    seen = _examined(options, file)
+    with reading_an_answer():
+        found = findings(seen)
     is_wrong = any(one.weight is Weight.WRONG for one in found)
     if options.json:
         print_json({"is_well": not is_wrong, "findings": [asdict(one) for one in found]})

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
 from gateway.base import exit_codes
+
+_IS_IT_ONE: Final = "is that a gateway, and of which version?"
 
 
 class WrongUseError(Exception):
@@ -20,3 +26,21 @@ class FailedError(Exception):
     def __init__(self, message: str, exit_code: int = exit_codes.FAILED) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+@contextmanager
+def reading_an_answer() -> Iterator[None]:
+    """Name what an answer lacks, or has of another kind, where a command reads it.
+
+    A gateway of another version, and what is no gateway, tell other documents.
+
+    Raises:
+        FailedError: the answer is none that this version can read.
+
+    """
+    try:
+        yield
+    except KeyError as error:
+        raise FailedError(f"its answer has no {error}: {_IS_IT_ONE}") from error
+    except (TypeError, AttributeError, ValueError, IndexError, RecursionError) as error:
+        raise FailedError(f"its answer can't be read ({error}): {_IS_IT_ONE}") from error

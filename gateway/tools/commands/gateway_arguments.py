@@ -80,7 +80,8 @@ def _add_client_options(command: argparse.ArgumentParser, timeout_s: float = ANS
         type=Path,
         metavar="FILE",
         help="IDENTITY:HEXKEY lines, for coaps (default: what writes to the gateway of a "
-        "configuration takes its coap.psk_file, if this user may read it)",
+        "configuration, or asks another one by --at, takes its coap.psk_file, if this user may "
+        "read it)",
     )
     command.add_argument(
         "--psk-identity", metavar="ID", help="identity in the file (default: the first)"

@@ -18,7 +18,7 @@ from gateway.base.printable import printable
 from gateway.coap_client import CoapClient, Response
 from gateway.sensors import senml, values
 from gateway.tools.commands import asking, many_resources
-from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.errors import FailedError, WrongUseError, reading_an_answer
 from gateway.tools.commands.output import complain, print_json
 from gateway.tools.commands.own_gateway import with_own_key
 from gateway.tools.commands.resource_arguments import (
@@ -291,8 +291,9 @@ async def _fleet(
     """Return where each gateway stands, and which one is asked; nothing where that is not told."""
     answer = await asker.request("GET", f"{base}/hierarchy", timeout_s=options.timeout)
     if answer.ok:
-        told = json.loads(answer.payload)
-        return {one["id"]: one["place"] for one in told["gateways"]}, told["id"]
+        with reading_an_answer():
+            told = json.loads(answer.payload)
+            return {one["id"]: one["place"] for one in told["gateways"]}, told["id"]
     if answer.code != _NOT_FOUND:  # an earlier version knows no names of others
         why = f"{base}/hierarchy: {_text(answer)}; who may not read it names no gateways"
         complain(f"hedgerow: {why}")

@@ -75,3 +75,37 @@ async def test_an_answer_that_is_no_json_is_told_in_a_line(
 def test_only_commands_that_ask_one_gateway_name_another() -> None:
     with pytest.raises(SystemExit):
         command_line().parse_args(["tree", "--at", "gw-south"])
+
+
+THERE_PREFIX = "q/campus/south/gw-south/"
+ANSWERS = {
+    "hierarchy": {},
+    "drain": {},
+    "sensors": {"sensors": [], "names": ["pump"]},
+    "sensors/pump": {"names": ["pump"]},
+    "clients": {"clients": [], "has_more": False, "was_connected": True, "is_forgotten": False},
+    "members": {"members": [], "as_of": 0},
+    "alerts": {"alerts": [], "rules": [], "silences": [], "ways": []},
+}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("status", "hierarchy", "top --once", "drain"),
+        *("sensors list", "sensors add type=switch name=pump", "sensors change pump unit=V"),
+        *("sensors remove pump", "rd list", "rd search", "rd remove ep=x"),
+        *("clients list", "clients show x", "clients kick x", "members list", "members forget x"),
+        *("alerts list", "alerts rules", "alerts silence rule=disk-full", "alerts test"),
+    ],
+)
+async def test_whatever_is_asked_of_another_one_the_gateway_between_only_tells_where_it_is(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the answers: what was drained or forgotten here in its place would be gone."""
+    paths = {THERE_PREFIX + path: tells(answer) for path, answer in ANSWERS.items()}
+    words = [*command.split(), "--at", "gw-south"]
+    _, _, _, (first, *others) = await hedgerow(capsys, *words, **paths)
+    assert first == "status"
+    assert others
+    assert {path.startswith(THERE_PREFIX) for path in others} == {True}
