@@ -90,11 +90,24 @@ def opened(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKey]:
         password: that opens it; None for none.
 
     Raises:
-        Pkcs12Error: it can't be opened.
+        Pkcs12Error: it can't be opened, or what a certificate in it says can't be read.
 
     """
-    if b"-----BEGIN " not in data:
-        return pkcs12_files.unpack(data, password)
+    is_pem = b"-----BEGIN " in data
+    content = _in_pem(data, password) if is_pem else pkcs12_files.unpack(data, password)
+    own = [] if content.certificate is None else [content.certificate]
+    for one in (*own, *content.authorities):
+        try:
+            list(one.extensions)
+        except (ValueError, x509.DuplicateExtension) as error:
+            name = printable(one.subject.rfc4514_string()[:_MOST_WHY])
+            raise Pkcs12Error(
+                f"the extensions of {name or 'a certificate'} can't be read"
+            ) from error
+    return content
+
+
+def _in_pem(data: bytes, password: bytes | None) -> KeystoreContent[PrivateKey]:
     key: PrivateKey | None = None
     try:
         if b"PRIVATE KEY-----" in data:

@@ -30,7 +30,7 @@ def identify(der: bytes) -> PeerCertificate:
         certificate = x509.load_der_x509_certificate(der)
         names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         roles = frozenset(_roles(certificate))
-    except ValueError as error:
+    except (ValueError, x509.DuplicateExtension) as error:
         raise CertificateError("certificate that can't be read") from error
     if len(names) != 1:
         raise CertificateError(f"certificate with {len(names)} common names")
