@@ -361,6 +361,33 @@ async def test_rfc7641_3_3_1_a_coap_device_that_forgot_its_observers_is_observed
     assert heard == [1.0, 2.0, 3.0]
 
 
+class Plain(asyncio.DatagramProtocol):
+    """A device that answers, and lets nobody observe it."""
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        token = data[4 : 4 + (data[0] & 0x0F)]
+        acknowledged = bytes((0x60 | len(token), int(Code.CONTENT))) + data[2:4] + token
+        self._transport.sendto(acknowledged + b"\xc0\xff7", addr)
+
+
+async def test_a_coap_device_that_answers_but_can_not_be_observed_is_named() -> None:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(Plain, ("127.0.0.1", 0))
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+    uri = f"coap://127.0.0.1:{transport.get_extra_info('sockname')[1]}/value"
+    sensor = CoapSensor("far", CoapDevice(uri, MessageForm(), is_observed=True), interval_s=60.0)
+    sensor.push = heard.put_nowait
+    sensor.begin()
+    async with asyncio.timeout(30):
+        assert await heard.get() == 7.0
+        assert str(await heard.get()) == f"{uri}: can't be observed"
+    await sensor.close()
+    transport.close()
+
+
 class TimedClient(CoapClient):
     """Notes how long an answer may take."""
 

@@ -104,6 +104,15 @@ async def test_a_stopped_gateway_is_silent_and_leaves_nothing_behind(group: Grou
     assert asyncio.all_tasks() == tasks
 
 
+async def test_one_that_is_stopped_twice_or_before_it_began_stays_stopped(group: Group) -> None:
+    gateway = Gateway("gw-a", group)
+    await gateway.shell.stop()
+    await gateway.shell.join()
+    for _ in range(2):
+        await gateway.shell.stop()
+    assert gateway.core.counters.sent == 0
+
+
 async def test_an_interface_that_is_not_there_is_named() -> None:
     shell = Gateway("gw-a", Group("192.0.2.1", port=17_883)).shell
     with pytest.raises(

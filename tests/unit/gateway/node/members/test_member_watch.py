@@ -102,6 +102,15 @@ def test_who_leaves_the_tree_is_asked_then_suspect_and_absent_in_the_end(
     assert at.members.known.suspects == frozenset()
 
 
+def test_who_is_absent_is_looked_for_four_times_in_the_time_after_which_one_is(
+    tmp_path: Path,
+) -> None:
+    at = Standing(tmp_path)
+    at.reached = frozenset({"gw-b", "gw-c"})
+    at.watch.handle_timer(at.now)
+    assert at.watch.next_timer() == at.now + 15.0
+
+
 def test_who_answers_for_itself_is_neither_suspect_nor_absent(tmp_path: Path) -> None:
     at = Standing(tmp_path)
     at.reached = frozenset({"gw-b"})
