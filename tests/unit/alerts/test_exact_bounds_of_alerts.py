@@ -128,3 +128,14 @@ def test_a_gateway_that_is_away_hides_what_is_up_to_64_links_below(
     one.look(wrong("away", "gw-0"), above=above)
     told = one.look(wrong("away", "gw-0"), wrong("away", f"gw-{depth}"), above=above)
     assert bool(told) == is_told
+
+
+@pytest.mark.parametrize(("after_s", "looks"), [(0, 1), (10, 2), (11, 3), (20, 3)])
+def test_what_is_wrong_is_open_when_it_was_seen_to_be_so_for_just_as_long_as_its_rule_says(
+    after_s: float, looks: int
+) -> None:
+    """The first look sees it; each later one is ten seconds behind the one before."""
+    terms = RuleTerms(severity="warning", after_s=after_s, clears_after_s=0, what_to_do="look")
+    desk = Desk(hot=terms)
+    told = [bool(desk.look(wrong("hot", "gw-a"))) for _ in range(looks)]
+    assert told == [False] * (looks - 1) + [True]

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.broker.durability.offline_spill import SpillCandidates
+from gateway.broker.durability.history import History
+from gateway.broker.durability.offline_spill import OfflineSpill, SpillCandidates
 from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store, StoreError
 from gateway.broker.hooks import Owner
+from gateway.broker.limits import Limits
 from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
@@ -222,3 +227,22 @@ def test_of_a_log_goes_what_is_beyond_its_size_and_each_part_once(tmp_path: Path
                 assert log.kept_from()[OWN] <= len(gone) + 1
     assert gone == list(range(1, len(gone) + 1))
     assert len(gone) > 20
+
+
+class Waiting:
+    """A session of Anna's for which a message waits."""
+
+    client = SimpleNamespace(owner=ANNA)
+    outgoing = SimpleNamespace(
+        backlog=SimpleNamespace(count=1, taken=0, places=lambda: [places(1, 1)])
+    )
+
+
+async def test_a_session_that_has_ended_is_not_kept_by_what_was_looked_at_ahead() -> None:
+    sessions = {"a": Waiting()}
+    history = cast(History, SimpleNamespace(goes_next=lambda *_: Frames(1)))
+    spill = OfflineSpill(sessions, history, Limits())  # type: ignore[arg-type]  # a stand-in
+    await spill.prepare(has_any=True)
+    assert spill.look(has_any=True) is not None
+    ended = weakref.ref(sessions.pop("a"))
+    assert ended() is None

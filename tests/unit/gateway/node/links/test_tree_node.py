@@ -18,6 +18,7 @@ from tree_handler.batch import Entry, Flags, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
+from tree_handler.replication.actions import Lost
 from tree_handler.replication.delivery import DeliverLogged
 
 EXPIRY = 2
@@ -317,6 +318,14 @@ async def test_a_batch_whose_messages_cant_be_read_is_set_aside_and_named(
     assert "batch $o/1 logged 1..1 can't be read: batch entry" in caplog.text
     assert ": set aside (1 so far)" in caplog.text
     assert a.node.status()["counters"]["set_aside"] == 1
+
+
+async def test_how_many_messages_are_lost_is_told_with_their_numbers(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = await start("a", 1.0)
+    a.node.exchange.carry_out([Lost(("o", 1), 3, 7, "nobody has them")])
+    assert "3 to 7 of o, epoch 1: nobody has them: lost (5 so far)" in caplog.text
 
 
 async def test_what_a_message_waits_behind_a_gap_is_taken_off_its_expiry(
