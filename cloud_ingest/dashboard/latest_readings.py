@@ -51,7 +51,7 @@ FROM latest
 """
 
 
-class Place(NamedTuple):
+class ReadingPlace(NamedTuple):
     """The place of a reading among those of its sensor; a later one has a greater place.
 
     Attributes:
@@ -80,7 +80,7 @@ class Latest(NamedTuple):
 
     """
 
-    place: Place
+    place: ReadingPlace
     value: float | None
     unit: str | None
     quality: str | None
@@ -116,7 +116,7 @@ class LatestReadings:
         if batch is not None and change.day >= oldest:
             kept = dict(kept)
             for gateway, sensor, *place, value, unit, quality in _read(batch):
-                found = Latest(Place(*place), value, unit, quality, change.day)
+                found = Latest(ReadingPlace(*place), value, unit, quality, change.day)
                 before = kept.get((gateway, sensor))
                 is_new = before is None and len(kept) < SENSORS_MAX
                 if is_new or (before is not None and before.place <= found.place):

@@ -14,9 +14,9 @@ from changes import Change
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _FIRST_S = 15.0
-"""What the tests of the first portion take together; those of each next one twice as long."""
+"""The seconds of the first portion of tests together; each next one has twice as many."""
 _START_S = 1.0
-"""What it takes to start with one more file, beside its tests."""
+"""The seconds that one more file costs, beside its tests."""
 
 
 @dataclass

@@ -102,7 +102,7 @@ ANSWERS = {
 async def test_whatever_is_asked_of_another_one_the_gateway_between_only_tells_where_it_is(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever the answers: what was drained or forgotten here in its place would be gone."""
+    """Nothing is drained or forgotten here in its place, whatever the answers are."""
     paths = {THERE_PREFIX + path: tells(answer) for path, answer in ANSWERS.items()}
     words = [*command.split(), "--at", "gw-south"]
     _, _, _, (first, *others) = await hedgerow(capsys, *words, **paths)

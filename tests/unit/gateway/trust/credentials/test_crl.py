@@ -1,4 +1,4 @@
-"""Which revocation list is gone by, and which is not."""
+"""A revocation list is gone by if all that it says is known here; the newest one counts."""
 
 from __future__ import annotations
 
