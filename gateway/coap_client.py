@@ -232,7 +232,7 @@ class CoapClient:
             raise BadUriError(f"{where}: coaps needs psk_identity and psk_key")
         if self._secure is None or self._dtls is None:
             self._secure = Context(loop=asyncio.get_running_loop())
-            self._dtls = _attach(self._secure, keys)
+            self._dtls = attach_dtls(self._secure, keys)
         host = parts.hostname or ""
         try:
             message.remote = await self._dtls.connect(host, parts.port or COAPS_PORT, timeout_s)
@@ -334,8 +334,14 @@ def _do_nothing() -> None:
     """Do nothing."""
 
 
-def _attach(context: Context, keys: ClientContext) -> DtlsClientTransport:
-    """Put our DTLS under an aiocoap context, as aiocoap does with its own transports."""
+def attach_dtls(context: Context, keys: ClientContext) -> DtlsClientTransport:
+    """Put our DTLS under an aiocoap context, as aiocoap does with its own transports.
+
+    Args:
+        context: it may have a site: servers may ask that back in a session.
+        keys: identity and key of its sessions.
+
+    """
     from dtls.client_transport import DtlsClientTransport  # noqa: PLC0415  # as above
 
     tokens = TokenManager(context)

@@ -23,6 +23,7 @@ class Wire:
         bytes_per_s: at most so many, each way; None for all.
         cut_after: each connection ends after so many bytes from the client; None for none.
         is_silent: whether nothing passes though connections are taken.
+        loses_answers: each connection ends where the server says something.
         passed: bytes from clients so far.
 
     """
@@ -32,6 +33,7 @@ class Wire:
     bytes_per_s: int | None = None
     cut_after: int | None = None
     is_silent: bool = False
+    loses_answers: bool = False
     passed: int = 0
     _ends: list[socket.socket] = field(default_factory=list)
 
@@ -65,6 +67,8 @@ class Wire:
                 carried += len(piece)
                 self.passed += len(piece) if is_up else 0
                 if is_up and self.cut_after is not None and carried > self.cut_after:
+                    break
+                if not is_up and self.loses_answers:
                     break
                 if self.bytes_per_s is not None:
                     time.sleep(len(piece) / self.bytes_per_s)

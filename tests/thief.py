@@ -18,7 +18,7 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Epoch, Flags
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.intervals import Intervals
-from tree_handler.proof import Signer, context
+from tree_handler.proof import Signer, Verdict, context
 from tree_handler.replication.repair import Summary
 from tree_handler.routing.locator import ReachUpdate
 from tree_handler.routing.wire import TOPIC as ROUTED
@@ -54,8 +54,10 @@ class Known:
 
 
 def look_at_no_signatures(process: GatewayProcess) -> None:
-    """Have a gateway take and pass on whatever comes."""
-    process.parts.node.replication._arrivals.seals = None
+    """Have a gateway take and pass on whatever comes, as if each signature were right."""
+    if process.parts.proof.keys is not None:
+        ring = process.parts.proof.keys.ring
+        ring.verify = lambda *_, **__: Verdict.PROVEN  # type: ignore[method-assign]  # his own gateway
 
 
 class Thief:

@@ -16,7 +16,7 @@ from failing_sockets import HOST, PORTS_FROM, Network
 from failing_tls import failing
 from memory_log import MachineClocks
 from surroundings import hooks
-from threads_in_turn import LockInTurn, ThreadsInTurn
+from threads_in_turn import ThreadsInTurn
 from virtual_loop import VirtualLoop
 
 from gateway.base.lasting_clock import LastingClock
@@ -146,23 +146,22 @@ class FaultyGateway:
 
     async def _start(self) -> bool:
         threads = self._world.threads
-        self.log = MessageLog(
-            self._folder / "log",
-            segment_bytes=SEGMENT_BYTES,
-            max_bytes=1 << 20,
-            now=self._world.loop.time,
-        )
-        self.log._syncing = LockInTurn(threads)  # type: ignore[assignment]  # in its place
-        self.log._inner._writing = LockInTurn(threads)  # type: ignore[assignment]  # likewise
+        with threads.locks():
+            self.log = MessageLog(
+                self._folder / "log",
+                segment_bytes=SEGMENT_BYTES,
+                max_bytes=1 << 20,
+                now=self._world.loop.time,
+            )
         try:
             epoch = next_boot_epoch(self._folder)
             self.log.open()
-            self.store, saved = open_store(self._folder / "broker.sqlite3")
+            with threads.locks():
+                self.store, saved = open_store(self._folder / "broker.sqlite3")
         except (OSError, ValueError) as error:
             assert isinstance(error, LogError | StoreError | OSError), repr(error)
             self.lines.append(str(error))
             return False
-        self.store._one_call = LockInTurn(threads)  # type: ignore[assignment]  # likewise
         try:
             self._make(epoch)
             self.core.recover(self._durable, self._history, self.store, saved)

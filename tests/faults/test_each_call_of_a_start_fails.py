@@ -51,7 +51,7 @@ async def _started(world: World) -> tuple[set[str], str]:
     """Start and stop it; return what it knew, and the line with which it was refused, if it was."""
     try:
         async with world.started() as gateway:
-            return known(gateway), ""
+            return await known(gateway), ""
     except (ConfigError, OSError) as error:
         return set(), str(error) or repr(error)
 

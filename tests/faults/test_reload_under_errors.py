@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from failing_calls import OF_DISK, OF_THE_DISK, Draw, FailingCalls, Fault
 from fleet_gateway import FleetGateway, until
 
+from gateway.node.signing.own_history import OwnHistory
 from gateway.process.access import secure_files
 from gateway.process.configuration import config
 from gateway.process.running import access_in_use as in_use
@@ -157,6 +158,7 @@ async def test_a_start_leaves_out_nothing_that_it_could_not_read_for_a_moment(
     trusted = ("own_keys", "certificates", "revoked.pem", "audited.json")
     await guarded.gateway.stop()
     assert all((state / name).exists() for name in trusted)
+    guarded.gateway.issued = guarded.authority.issue("gw", is_gateway=True)  # with another key
     calls = FailingCalls(guarded.gateway.folder.parent, monkeypatch)
     await guarded.gateway.start(neighbours=["127.0.0.1:1"])
     numbers = draw(calls.counts["disk"])
@@ -173,7 +175,8 @@ async def test_a_start_leaves_out_nothing_that_it_could_not_read_for_a_moment(
         where = (number, calls.failed)
         assert guarded.keeps_out(), where
         assert not [one for name in trusted for one in state.glob(f"{name}.damaged*")], where
-        assert len(guarded.process.parts.proof.keys._history._used) == 1, where
+        former = OwnHistory(state).former(guarded.process.parts.proof.keys.chain)
+        assert former == list(guarded.process.parts.proof.keys.statement.keys) != [], where
 
 
 def _with_all_sections(folder: Path) -> config.GatewaySettings:

@@ -7,12 +7,15 @@ loop; on the event loop nothing does. The order of all calls is the same each ti
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from virtual_loop import VirtualLoop
 
+_new_lock = threading.Lock
 LOOK_S = 0.05
 """A thread that waits for another looks so often."""
 
@@ -147,6 +150,13 @@ class ThreadsInTurn:
         self._loop.pass_s(left_s)
         next_one.go_on()
 
+    @contextlib.contextmanager
+    def locks(self) -> Iterator[None]:
+        """Have locks that are made meanwhile be waited for in turn, too."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threading, "Lock", lambda: LockInTurn(self))
+            yield
+
     def kill(self, process: object) -> None:
         """End all of a process in the midst of what they do."""
         for worker in self._workers:
@@ -160,7 +170,7 @@ class LockInTurn:
 
     def __init__(self, threads: ThreadsInTurn) -> None:
         self._threads = threads
-        self._lock = threading.Lock()
+        self._lock = _new_lock()
 
     def __enter__(self) -> None:
         while not self._lock.acquire(blocking=False):

@@ -19,7 +19,7 @@ from dtls.keystore import Keystore
 from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.server import CoapListener, CoapServer
-from gateway.coap_client import _attach
+from gateway.coap_client import attach_dtls
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
@@ -68,7 +68,7 @@ class Device:
     async def register_in_a_session(self, query: str = "ep=simple&lt=600") -> Message:
         """Over DTLS, as ``meter``."""
         context = aiocoap.Context(loop=asyncio.get_running_loop(), serversite=self.site)
-        transport = _attach(context, ClientContext("meter", KEY))
+        transport = attach_dtls(context, ClientContext("meter", KEY))
         port = self.server.coaps_port
         assert port is not None
         remote = await transport.connect("127.0.0.1", port, LIMIT_S)

@@ -24,17 +24,23 @@ STREAMS = 100
 
 def filled(folder: Path, segments: int) -> MessageLog:
     """A log with a message of each stream in each segment."""
-    log = MessageLog(folder, segment_bytes=1 << 30)
-    log.open()
-    for number in range(1, segments + 1):
-        for stream in range(STREAMS):
-            frame, header = batch.make(
+    rounds = [
+        [
+            batch.make(
                 f"gw-{stream}", 1, number, [("t", 1, b"")], flags=Flags.LOGGED, origin_time_us=0
             )
+            for stream in range(STREAMS)
+        ]
+        for number in range(1, segments + 1)
+    ]
+    (size_bytes,) = {sum(len(frame) for frame, _ in made) for made in rounds}
+    log = MessageLog(folder, segment_bytes=size_bytes)
+    log.open()
+    for made in rounds:
+        for frame, header in made:
             log.append(frame, header)
-        if number < segments:
-            log._roll()
     log.sync()
+    assert len(list(folder.glob("*.log"))) == segments
     return log
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from fleet_gateway import Fleet, FleetGateway, until
 
+from gateway.coap_client import CoapClient, NoAnswerError, Response
 from tree_handler.batch import Entry
 from tree_handler.remote.message import Query
 from tree_handler.remote.query import QUERY_TOPIC
@@ -52,12 +53,10 @@ async def gateways(fleet: Fleet) -> list[FleetGateway]:
 
 async def reaches(asker: FleetGateway, target: FleetGateway) -> None:
     """Wait until the tree carries what they say to each other: some of it is lost before."""
-    request = ResourceRequest("GET", ("status",), (), None, None, b"", None, ())
     while True:
-        epoch = target.process.parts.life.epoch
-        with contextlib.suppress(TimeoutError):
-            await asker.process.parts.site._exchange.ask(target.name, epoch, request, 0.5)
-            return
+        with contextlib.suppress(NoAnswerError):
+            if (await of(asker, "GET", target, "status", timeout_s=0.5)).ok:
+                return
 
 
 def queries(gateway: FleetGateway) -> Any:
@@ -77,10 +76,22 @@ def put(value: bytes) -> ResourceRequest:
     return ResourceRequest("PUT", ("sensors", "valve"), (), 0, None, value, "psk:op", ("operator",))
 
 
-async def ask(asker: FleetGateway, target: FleetGateway, value: bytes) -> int:
-    epoch = target.process.parts.life.epoch
-    exchange = asker.process.parts.site._exchange
-    return (await exchange.ask(target.name, epoch, put(value), 10.0)).code
+async def of(
+    asker: FleetGateway, method: str, target: FleetGateway, path: str, **more: Any
+) -> Response:
+    """Ask one gateway, as a client of it, for a resource of another one."""
+    client = CoapClient()
+    port = asker.process.parts.coap.coap_port
+    try:
+        uri = f"coap://127.0.0.1:{port}/q/-/-/{target.name}/{path}"
+        return await client.request(method, uri, **more)
+    finally:
+        await client.close()
+
+
+async def ask(asker: FleetGateway, target: FleetGateway, value: bytes) -> str:
+    answer = await of(asker, "PUT", target, "sensors/valve", payload=value, content_format=0)
+    return answer.code
 
 
 async def test_what_a_gateway_did_not_ask_is_not_executed_whoever_says_so(
@@ -96,7 +107,7 @@ async def test_what_a_gateway_did_not_ask_is_not_executed_whoever_says_so(
         thief.process.parts.node.publish(Entry(TOPIC, payload), control=True)
     await until(lambda: queries(target).unproven == 2)
     assert (valve(target), queries(target).executed) == (0.0, executed)
-    assert await ask(honest, target, b"1") == 0x44
+    assert await ask(honest, target, b"1") == "2.04"
     assert valve(target) == 1.0
 
 
@@ -106,18 +117,18 @@ async def test_what_a_gateway_asked_is_executed_once_whoever_says_it_again(
     honest, target, thief = gateways
     executed = queries(target).executed
     overheard: list[bytes] = []
-    direct = thief.process.parts.node.direct._core
+    direct = thief.process.parts.node.direct
     passes_on = direct.receive
 
-    def overhear(link: int, data: bytes) -> Any:
-        passed = DirectMessage.decode(data)
+    def overhear(link: int, topic: bytes, payload: bytes, now: float) -> None:
+        passed = DirectMessage.decode(payload)
         if passed.topic == TOPIC:
             overheard.append(passed.payload)
-        return passes_on(link, data)
+        passes_on(link, topic, payload, now)
 
     monkeypatch.setattr(direct, "receive", overhear)
-    assert await ask(honest, target, b"1") == 0x44
-    assert await ask(honest, target, b"0") == 0x44
+    assert await ask(honest, target, b"1") == "2.04"
+    assert await ask(honest, target, b"0") == "2.04"
     await until(lambda: len(overheard) >= 2)  # more where an answer took its time
     before = queries(target).answered_again
     for payload in overheard:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import io
 import json
 import os
 import pwd
 import stat
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import fleet_keys
 import pytest
+from loopback_wire import LOOPBACK, Wire, wire_to
 from ports import free_port
 
 from gateway.base import exit_codes
@@ -27,7 +29,9 @@ from gateway.tools.provisioning.plan import PlanError
 from gateway.tools.provisioning.welcome import BYTES_MAX, Welcome
 from gateway.trust.certificates import private_keys, token_book
 from gateway.trust.certificates.authority import Authority
-from gateway.trust.enrolment.desk import EnrolmentDesk
+from gateway.trust.enrolment import requests
+from gateway.trust.enrolment.desk import Asker, EnrolmentDesk
+from gateway.trust.enrolment.requests import EnrolmentAnswer
 from gateway.trust.enrolment.service import EnrolmentService
 
 pytestmark = pytest.mark.usefixtures("cheap_passwords")
@@ -55,13 +59,30 @@ def hedgerow(*words: object) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
+class Desk(EnrolmentDesk):
+    """One whose time stands, and over whose wire the answer to who is enrolled may be lost."""
+
+    def __init__(self, authority: Authority, wire: Wire | None) -> None:
+        super().__init__(authority, lambda: 0.0)
+        self._wire = wire
+
+    def answer(self, method: str, path: str, body: bytes, asker: Asker) -> EnrolmentAnswer:
+        found = super().answer(method, path, body, asker)
+        if self._wire is not None and path == requests.ENROL:
+            self._wire.loses_answers = True
+        return found
+
+
 @asynccontextmanager
-async def service(fleet: Path) -> AsyncIterator[str]:
+async def service(fleet: Path, wire: Wire | None = None) -> AsyncIterator[str]:
+    """The service, at the other end of a wire if there is one."""
     authority = Authority(fleet / "authority")
-    made = EnrolmentService(authority, EnrolmentDesk(authority, lambda: 0.0))
-    port = await made.start("127.0.0.1", 0)
+    made = EnrolmentService(authority, Desk(authority, wire))
+    port = await made.start(LOOPBACK, 0)
+    if wire is not None:
+        wire.to, port = port, wire.port
     try:
-        yield f"127.0.0.1:{port}"
+        yield f"{LOOPBACK}:{port}"
     finally:
         await made.stop()
 
@@ -156,28 +177,31 @@ async def test_a_gateway_that_has_its_folder_there_gets_all_that_is_in_it(
 
 
 async def test_who_did_not_hear_the_answer_repeats_it_and_nobody_else_can(
-    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fleet: Path, tmp_path: Path
 ) -> None:
-    async with service(fleet) as at:
-        text = token(fleet, at)
-        with monkeypatch.context() as patched:
-            patched.setattr(joining, "_check_address", lost)
+    with wire_to(0) as wire:
+        async with service(fleet, wire) as at:
+            text = token(fleet, at)
             assert (await joined(text, tmp_path / "new"))[0] == exit_codes.FAILED
-        assert not (tmp_path / "new").exists()
-        code, _, err = await joined(text, tmp_path / "other")
-        assert (code, "the token has been used" in err) == (exit_codes.FAILED, True)
-        assert (await joined(text, tmp_path / "new"))[0] == 0
+            assert wire.loses_answers
+            assert not (tmp_path / "new").exists()
+        async with service(fleet) as at:
+            wire.loses_answers, wire.to = False, int(at.rpartition(":")[2])
+            code, _, err = await joined(text, tmp_path / "other")
+            assert (code, "the token has been used" in err) == (exit_codes.FAILED, True)
+            assert (await joined(text, tmp_path / "new"))[0] == 0
 
 
-async def test_who_is_killed_when_all_is_written_repeats_it_and_is_told_how_to_go_on(
+async def test_who_is_stopped_when_all_is_written_repeats_it_and_is_told_how_to_go_on(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, kept = tmp_path / "new", tmp_path / ".new.key.pem"
     async with service(fleet) as at:
         text = token(fleet, at)
         with monkeypatch.context() as patched:
-            patched.setattr(joining, "_note_written", lost)
-            assert (await joined(text, folder))[0] == exit_codes.FAILED
+            patched.setattr(os, "fsync", failing_for(folder))
+            code, _, err = await joined(text, folder)
+            assert (code, f"all is written, but {folder}: " in err) == (exit_codes.FAILED, True)
     code, out, err = await joined(text, folder)  # nobody is asked
     assert (code, err) == (0, "")
     assert out.splitlines()[-1] == f"  hedgerow run --config {folder / 'hedgerow.toml'}"
@@ -186,8 +210,16 @@ async def test_who_is_killed_when_all_is_written_repeats_it_and_is_told_how_to_g
     assert (code, "is there already" in err) == (exit_codes.WRONG_USE, True)
 
 
-def lost(_: object) -> None:
-    raise joining.FailedError("join: lost")
+def failing_for(path: Path) -> Callable[[int], None]:
+    """Return a sync that fails for what has this name then."""
+    sync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == path:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    return fsync
 
 
 async def test_what_is_there_stays_and_the_token_is_still_good(fleet: Path, tmp_path: Path) -> None:

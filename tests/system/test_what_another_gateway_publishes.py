@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from fleet_gateway import Fleet, FleetGateway, until
+from kept_records import keep
 from mqtt_peer import Peer
 
 from gateway.mqtt import (
@@ -26,7 +27,8 @@ from gateway.mqtt import (
     Subscribe,
     SubscriptionRequest,
 )
-from gateway.sensors.sensor import Actuator
+from gateway.node.members.membership import FILE_NAME
+from gateway.sensors.sensor import Actuator, Sensor
 from record_formats.value import Value
 from tree_handler.batch import Entry
 from tree_handler.members.member import MemberRecord
@@ -86,10 +88,13 @@ def table() -> dict[str, dict[str, set[str]]]:
     }
 
 
-class Ears:
-    """Stands for a sensor that listens."""
+class Ears(Sensor):
+    """A sensor that listens."""
+
+    topics = ("zigbee/door",)
 
     def __init__(self) -> None:
+        super().__init__("ears")
         self.heard: set[str] = set()
 
     def hear(self, topic: str, payload: bytes) -> None:
@@ -145,7 +150,7 @@ class House:
         (pump,) = readings.sensors
         assert isinstance(pump, Actuator)
         pump.write = self._set.append  # type: ignore[method-assign]  # over MQTT or CoAP alike
-        readings.heard._sensors = {"zigbee/door": [self._ears]}  # type: ignore[list-item]  # a stand-in
+        readings.heard.follow(f"-/-/{VICTIM}", [self._ears])
 
     async def effects(self, mark: str, *, qos: int, retain: bool) -> dict[str, set[str]]:
         """Have the thief publish on a topic of each kind; what comes of it, by topic."""
@@ -160,8 +165,9 @@ class House:
         async for topic in until_topic(self.client, MARK):
             found[topic].add("delivered")
         # They come one after the other, so all that begins with one has begun by the mark.
-        await until(lambda: not self.victim.process.parts.readings._commands._setting)
         await asyncio.sleep(0)
+        turns = self.victim.process.parts.readings.sampler.turns
+        await until(lambda: not len(turns))
         for topic in self._ears.heard:
             found[topic].add("heard")
         if self._set:
@@ -291,9 +297,10 @@ async def test_a_start_retains_no_more_than_the_policy_says_now(
         page = table()
         retained = {TOPICS[kind] for kind in page if "retained" in page[kind][SILENT]}
         house.say("")
-        house.victim.process.parts.members._save()
+        members = [record.encode() for record in house.victim.process.parts.members.known]
         house.client.close()
         await house.victim.stop()
+        keep(house.victim.folder / "state" / FILE_NAME, members)
         await house.victim.start(mode="flood")
         retention = house.victim.process.parts.broker.core.retention
         topics = (*TOPICS.values(), *PRIVATE)

@@ -161,7 +161,7 @@ async def test_over_a_whole_folder_all_is_known_and_nothing_is_told(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with world.started() as gateway:
-        assert known(gateway) == KNOWN
+        assert await known(gateway) == KNOWN
     assert not [one.getMessage() for one in caplog.records if one.levelno >= logging.ERROR]
 
 
@@ -174,7 +174,7 @@ async def test_over_a_damaged_file_it_starts_and_what_is_lost_is_told(
     path, row = world.state / name, ROWS[name]
     made = _damage(path, kind)
     async with world.started() as gateway:
-        lost = KNOWN - known(gateway)
+        lost = KNOWN - await known(gateway)
         assert gateway.process.parts.life.epoch > max(world.epochs)
     assert lost <= row.lost
     told = _errors(caplog, path)
@@ -217,6 +217,6 @@ async def test_a_log_that_is_missing_as_a_whole_is_told_and_sessions_stay(
     shutil.rmtree(world.state / "log")
     async with world.started() as gateway:
         assert gateway.process.parts.life.epoch > max(world.epochs)
-        assert {"retained", "session"} <= known(gateway)
+        assert {"retained", "session"} <= await known(gateway)
         assert gateway.process.parts.node.log.damaged_bytes > 0
     assert f"{world.state / 'log'}: missing, and it was there: " in caplog.text
