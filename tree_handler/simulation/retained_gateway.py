@@ -72,7 +72,7 @@ class RetainedGateway(ReplicatingGateway):
         proofs = None if seals is None else seals.retained
         self.sync = RetainedSync(self.store, self.replication, self.settle_s, proofs)
         self._sync_timer = self.timer(self._sync_due)
-        self._replicate(self.replication.trimmed(disk.kept_from()))
+        self.log_trimmed()
 
     @property
     def _wall_us(self) -> int:
