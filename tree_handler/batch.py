@@ -183,7 +183,7 @@ def make(
     body_at = FRAME.size + _HEAD.size + len(name)
     end = FRAME.size + len(rest)
     header = Header(origin, epoch, first, count, flags, origin_time_us, body_at, end, seal_bytes)
-    return _framed(flags, rest), header
+    return framed(flags, rest), header
 
 
 def _sealed(flags: int, rest: bytes, seal: Seal, address: bytes) -> tuple[int, bytes, int]:
@@ -194,7 +194,8 @@ def _sealed(flags: int, rest: bytes, seal: Seal, address: bytes) -> tuple[int, b
     return flags, rest + proof, len(proof)
 
 
-def _framed(flags: int, rest: bytes) -> bytes:
+def framed(flags: int, rest: bytes) -> bytes:
+    """Return a frame: what follows its head, with its length and CRC."""
     crc = zlib.crc32(rest, zlib.crc32(bytes((flags,))))
     frame: bytes = FRAME.pack(MAGIC, VERSION, flags, len(rest), crc) + rest
     return frame
@@ -223,7 +224,7 @@ def passed(
     seal_bytes = 0
     if seal is not None:
         flags, rest, seal_bytes = _sealed(flags, rest, seal, b"")
-    frame = _framed(flags, rest)
+    frame = framed(flags, rest)
     end = len(frame)
     return frame, Header(origin, epoch, first, count, flags, 0, end - seal_bytes, end, seal_bytes)
 

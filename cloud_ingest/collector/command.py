@@ -191,8 +191,12 @@ class Collector:
             if self._shared is not None and sharing is not None:
                 sharing.cancel()
                 self._shared.end()
-            self._proof.close()
-            self._spool.close()
+            self.close()
+
+    def close(self) -> None:
+        """Let go of its files, as `run` does in the end."""
+        self._proof.close()
+        self._spool.close()
 
     def _control(self, entry: Entry, header: Header) -> None:
         """It answers no queries and keeps no members."""

@@ -501,11 +501,9 @@ class Links:
     """A server of links, and what is found among them."""
 
     def __init__(self, server: Server, **served: Any) -> None:
+        server.site = CountedSite()
         self._plug = server.plug()
         self._number = 0
-        for path in list(server.site._resources):
-            server.site.remove_resource(path)
-        server.site.remove_resource(("large-create",))
         for path, each in served.items():
             server.site.add_resource(path.split("_"), each)
 

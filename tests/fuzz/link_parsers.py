@@ -11,7 +11,7 @@ import msgpack
 from parser_cost import MEMBER, STRANGER, Parser, Shape
 
 from gateway.coap.remote.multi_status import resolved
-from gateway.node.links import handshake
+from gateway.node.links.handshake import NONCE_BYTES, Acceptor, Credentials, Dialler
 from gateway.node.links.wire import MAX_UNAUTHENTICATED_BYTES
 from gateway.node.signing import certificate_part, revocation_part
 from gateway.node.signing.former_keys import MAX_STATEMENT_BYTES, KeyStatement
@@ -96,6 +96,13 @@ def _clocks(data: bytes) -> object:
 def _interest(data: bytes) -> object:
     index: interest.Interests = interest.Interests("own")
     return index.update(interest.Interest.decode(data))
+
+
+def _acceptor() -> Acceptor:
+    """Return the end of a link that a gateway has dialled and has yet to prove itself at."""
+    dialler, own = (Credentials(name, "t", b"k" * 32) for name in ("gw-a", "gw-b"))
+    nonce = bytes(NONCE_BYTES)
+    return Acceptor(own, nonce, Dialler(dialler, nonce).connect)
 
 
 MEMBERS: dict[str, Parser] = {
@@ -280,7 +287,7 @@ MEMBERS: dict[str, Parser] = {
         },
     ),
     "proof of a link": Parser(
-        handshake._proof,
+        _acceptor().receive,
         STRANGER,
         MAX_UNAUTHENTICATED_BYTES,
         {"fields": _packed(lambda n: [0] * n)},

@@ -74,7 +74,7 @@ def signed(data: bytes) -> None:
 
 def _spoilt_batch(frame: bytes, *, is_reframed: bool) -> None:
     if is_reframed and len(frame) > FRAME.size:
-        frame = batch._framed(frame[_FLAGS_AT], frame[FRAME.size :])
+        frame = batch.framed(frame[_FLAGS_AT], frame[FRAME.size :])
     try:
         header = batch.check(frame)
     except BatchError:

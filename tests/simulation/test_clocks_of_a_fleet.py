@@ -28,6 +28,10 @@ class Machine:
     clocks: OriginClocks = field(init=False)
     links: dict[int, int] = field(default_factory=dict)
     """The neighbours, by link."""
+    heard: dict[int, set[Epoch]] = field(default_factory=dict)
+    """The lives that each neighbour told last that it knows of more than hearsay, by link."""
+    told_on_the_way: set[Epoch] = field(default_factory=set)
+    """Those of which a neighbour told so that was on the way to their gateway then."""
 
     @property
     def own(self) -> Epoch:
@@ -96,6 +100,7 @@ class Fleet:
         self.next_link += 1
         for at, other in (edge, edge[::-1]):
             self.machines[at].links[link] = other
+            self.machines[at].heard[link] = set()
             self.machines[at].clocks.link_up(link, self.machines[other].own)
         for at in edge:
             self.tell(self.machines[at], [link])
@@ -103,7 +108,7 @@ class Fleet:
     def cut(self, edge: tuple[int, int]) -> None:
         link = self.up.pop(edge)
         for at in edge:
-            del self.machines[at].links[link]
+            del self.machines[at].links[link], self.machines[at].heard[link]
             self.machines[at].clocks.link_down(link)
 
     def restart(self, one: Machine) -> None:
@@ -125,12 +130,14 @@ class Fleet:
 
     def _start(self, one: Machine) -> None:
         one.clocks = OriginClocks(one.own)
+        one.told_on_the_way.clear()
         one.clocks.go_by(lambda gateway_id: self.way(one, gateway_id))
 
     def look(self) -> None:
         """Do what each gateway does now and then."""
         for one in self.machines:
             one.clocks.moved(one.clock_us)
+            self._note_who_told(one)
         for one in self.machines:
             self.tell(one, list(one.links))
 
@@ -140,8 +147,18 @@ class Fleet:
             if one.number == self.liar:
                 told = [(name, epoch, clock_us + LIE_US, True) for name, epoch, clock_us, _ in told]
             other = self.machines[one.links[link]]
+            for name, epoch, _, is_sure in told:
+                (other.heard[link].add if is_sure else other.heard[link].discard)((name, epoch))
+            self._note_who_told(other)
             if told and (heard := other.clocks.heard(link, told, other.clock_us)):
                 self.tell(other, [each for each in other.links if each != link], heard)
+
+    def _note_who_told(self, one: Machine) -> None:
+        for link, lives in one.heard.items():
+            for stream in lives - one.told_on_the_way - {one.own}:
+                way = self.way(one, stream[0])
+                if way is not None and way.link == link:
+                    one.told_on_the_way.add(stream)
 
     # -- what is so --------------------------------------------------------------------------------
 
@@ -170,7 +187,7 @@ class Fleet:
         age_us = self.now_us - message.accepted_us
         way = self.way(one, message.stream[0])
         is_told = way is not None and way.epoch == message.stream[1]
-        if self.liar >= 0 and not is_told and message.stream not in one.clocks._kept:
+        if self.liar >= 0 and not is_told and message.stream not in one.told_on_the_way:
             return  # nobody may be there who knows
         assert waited_us <= age_us
         if is_told:

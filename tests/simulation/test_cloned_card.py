@@ -34,6 +34,7 @@ class Copy:
         self, simulation: Simulation, epochs: int, edges: list[Edge] | None = None
     ) -> None:
         self._simulation = simulation
+        self._identity = simulation.gateways[COPIED].tree.identity
         self.edges = edges or [e for e in simulation.network.edges if COPIED in e.ids]
         self.outlived: list[int] = []
         self._disk = copy.deepcopy(simulation.traffic.disks[COPIED])
@@ -43,7 +44,7 @@ class Copy:
 
     def _start(self, epoch: int) -> RoutedGateway:
         simulation, clock = self._simulation, self._simulation.clock
-        identity = replace(simulation._identities[COPIED], boot_epoch=epoch)
+        identity = replace(self._identity, boot_epoch=epoch)
         tree = SpanningTree(identity, simulation.options.parameters, clock.now)
         network, checks = simulation.network, simulation.checks
         start = Start(tree, clock, network, checks, outlived=self._outlived)

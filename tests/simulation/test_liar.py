@@ -96,9 +96,7 @@ def follows_a_forged_root(seed: int) -> bool:
     simulation.start_all()
     simulation.storm()
     lived = {name: disk.boot_epoch or 0 for name, disk in simulation.traffic.disks.items()}
-    roots = [
-        one._place.root for one in (g.tree for n, g in simulation.gateways.items() if n != LIAR)
-    ]
+    roots = [one.tree.root for name, one in simulation.gateways.items() if name != LIAR]
     return any(root.boot_epoch > lived.get(root.gateway_id, 0) for root in roots)
 
 

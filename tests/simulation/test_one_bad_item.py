@@ -15,10 +15,14 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import Client, Wire, World
+from held_objects import held_objects
+from held_timers import HeldTimers
 
+from gateway.broker.data_plane import SWEEP_S
 from gateway.broker.hooks import Client as Known
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.inbound.publisher import Publisher
+from gateway.broker.sessions import registry
 from gateway.broker.sessions.wills import REFUSED, UNFIT
 from gateway.mqtt import (
     Connect,
@@ -89,11 +93,14 @@ def connect(
     *,
     version: Version = Version.V5,
     expiry_s: int = 0,
+    username: str | None = None,
 ) -> Connection:
     connection = Connection(world.core.service)
     connection.connection_made(Wire())
     properties: dict[int, Any] = {PropertyId.SESSION_EXPIRY_INTERVAL: expiry_s} if expiry_s else {}
-    connect = Connect(version, name, clean_start=True, will=will, properties=properties)
+    connect = Connect(
+        version, name, clean_start=True, will=will, properties=properties, username=username
+    )
     connection.data_received(encode(connect, version))
     return connection
 
@@ -277,7 +284,9 @@ async def test_an_answer_to_what_came_again_that_fails_keeps_no_other_answer_bac
 async def test_who_returns_while_its_refused_connection_drains_counts_once(
     world: World, version: Version, clean: bool
 ) -> None:
-    client = world.clients[0]
+    world.limits = replace(world.limits, connections_per_user=1)
+    await crash(world)  # and it starts again with that
+    client, other = world.clients[:2]
     client.version = version
     lost = []
     for _ in range(5):
@@ -301,10 +310,32 @@ async def test_who_returns_while_its_refused_connection_drains_counts_once(
     assert len(world.core.connections) == 1
     client.cut()
     assert world.core.sessions.connected == 0
-    assert not world.core.sessions._connected_of
+    await settle(world, other)  # of the same user: there is room for one
+    assert world.core.sessions.connected == 1
 
 
-async def test_the_sweep_begins_again_after_whatever_it_met(world: World) -> None:
+async def test_users_who_have_gone_leave_nothing_behind(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "MOST_REMEMBERED", 10)  # of how often each has come
+    await crash(world)  # and it starts again with that
+
+    async def held_after(users: range) -> int:
+        for number in users:
+            connection = connect(world, None, username=f"user-{number}")
+            await world.settled()
+            assert world.core.sessions.connected == 1
+            connection.connection_lost(None)
+            await world.settled()
+        return held_objects(world.core.sessions)
+
+    before = await held_after(range(50))
+    assert await held_after(range(50, 150)) < before + 50
+
+
+async def test_the_sweep_begins_again_after_whatever_it_met(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     failures = 0
 
     def now() -> float:
@@ -312,12 +343,15 @@ async def test_the_sweep_begins_again_after_whatever_it_met(world: World) -> Non
         failures += 1
         raise RuntimeError("no clock")
 
+    timers = HeldTimers(monkeypatch, SWEEP_S)
     world.core.start()
+    assert timers.count == 1
     before, world.core.now = world.core.now, now
     await asyncio.sleep(0)
-    world.core._sweeping._due()
+    timers.run_out()
     world.core.now = before
     assert failures
+    assert timers.count == 1
     assert await is_served(world)
-    assert world.core._sweeping._alarm is not None
     world.core.stop()
+    assert timers.count == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable
 
 import pytest
@@ -12,7 +13,8 @@ from tree_handler.remote.asking import Outstanding
 from tree_handler.remote.executing import Executions
 from tree_handler.remote.repeats import Repeats
 from tree_handler.remote.request_memory import RequestMemory
-from tree_handler.remote.watches import _Watch
+from tree_handler.remote.resource import ResourceResponse
+from tree_handler.remote.watches import BeginWatch, Notify, RemoteWatches, WatchAction
 from tree_handler.simulation.querying_gateway import RemoteOutcome
 from tree_handler.simulation.remote import RemoteWorld
 
@@ -63,7 +65,37 @@ def _every_third() -> Callable[[Executions, str], bool]:
 
 
 def _keeps_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Watch, "says_news", lambda *_: False)
+    """Observers are not told what a renewal is answered with."""
+    renewed: dict[RemoteWatches, set[int]] = defaultdict(set)
+    moved, handle_timer, told = (
+        RemoteWatches.moved,
+        RemoteWatches.handle_timer,
+        RemoteWatches.told,
+    )
+
+    def noted(watches: RemoteWatches, actions: list[WatchAction]) -> list[WatchAction]:
+        renewed[watches] |= {one.watch for one in actions if isinstance(one, BeginWatch)}
+        return actions
+
+    def told_in_vain(
+        self: RemoteWatches,
+        number: int,
+        response: ResourceResponse | None,
+        now: float,
+        *,
+        goes_on: bool,
+    ) -> list[WatchAction]:
+        actions = told(self, number, response, now, goes_on=goes_on)
+        if number not in renewed[self]:
+            return actions
+        renewed[self].remove(number)
+        return [one for one in actions if not isinstance(one, Notify) or one.is_last]
+
+    monkeypatch.setattr(RemoteWatches, "moved", lambda self, *to: noted(self, moved(self, *to)))
+    monkeypatch.setattr(
+        RemoteWatches, "handle_timer", lambda self, now: noted(self, handle_timer(self, now))
+    )
+    monkeypatch.setattr(RemoteWatches, "told", told_in_vain)
 
 
 def _waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

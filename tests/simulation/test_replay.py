@@ -13,23 +13,33 @@ from typing import Any
 import pytest
 
 from gateway.tools import cli
+from tree_handler.proof import Verdict
+from tree_handler.retained.proof import RetainedProofs
 from tree_handler.retained.sync import RetainedSync
-from tree_handler.routing.routed import Routed
+from tree_handler.routing.destination import Destination
 from tree_handler.seal import Seals
 from tree_handler.sharing.groups import FleetGroups
 from tree_handler.simulation.runs import Options, run
 from tree_handler.simulation.subjects import SUBJECTS
-from tree_handler.spanning.agreement import Agreements
+from tree_handler.spanning.actions import Discard, SpanningAction
+from tree_handler.spanning.spanning_tree import SpanningTree
+
+_taken = SpanningTree.take_actions
+
+
+def _all_but_to_stop(tree: SpanningTree) -> list[SpanningAction]:
+    return [action for action in _taken(tree) if not isinstance(action, Discard)]
+
 
 GUARDS: dict[str, tuple[type, str, Any]] = {
-    "tree": (Agreements, "_discard", lambda *_: None),
-    "routed": (Routed, "_receive_claim", lambda *_: []),
-    "topic": (Routed, "_receive_claim", lambda *_: []),
-    "overlays": (Agreements, "_discard", lambda *_: None),
+    "tree": (SpanningTree, "take_actions", _all_but_to_stop),
+    "routed": (Destination, "claimed", lambda *_: []),
+    "topic": (Destination, "claimed", lambda *_: []),
+    "overlays": (SpanningTree, "take_actions", _all_but_to_stop),
     "retained": (RetainedSync, "link_up", lambda *_: None),
     "shared": (FleetGroups, "gives", lambda *_: True),
     "liar": (Seals, "is_candidate", lambda *_: True),
-    "retained-liar": (RetainedSync, "_is_believed", lambda *_: True),
+    "retained-liar": (RetainedProofs, "check", lambda *_: Verdict.PROVEN),
 }
 """The guard that is taken away from each subject, so that some of its runs fail."""
 MANY = pytest.mark.soak("it is one command for all subjects: CI tries it with two of them")

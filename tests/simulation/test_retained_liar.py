@@ -7,7 +7,6 @@ import pytest
 from tree_handler.proof import Verdict
 from tree_handler.retained.message import Retained
 from tree_handler.retained.proof import RetainedProofs
-from tree_handler.retained.sync import RetainedSync
 from tree_handler.simulation import runs
 from tree_handler.simulation.liar import LIAR
 from tree_handler.simulation.retained_gateway import RetainedGateway
@@ -30,7 +29,7 @@ def test_the_liar_is_asked_and_not_believed() -> None:
     simulation.start_all()
     simulation.storm()
     honest = [one for name, one in simulation.gateways.items() if name != LIAR]
-    assert sum(one._sync.counters.unproven for one in honest if isinstance(one, RetainedGateway))
+    assert sum(one.sync.counters.unproven for one in honest if isinstance(one, RetainedGateway))
 
 
 def _shows() -> bool:
@@ -41,7 +40,7 @@ def _shows() -> bool:
 
 
 def test_without_proofs_what_nobody_wrote_is_retained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RetainedSync, "_is_believed", lambda *_: True)
+    monkeypatch.setattr(RetainedProofs, "check", lambda *_: Verdict.PROVEN)
     assert _shows()
 
 

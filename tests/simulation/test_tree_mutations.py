@@ -20,6 +20,7 @@ from searching import first_seed
 
 from tree_handler import boot_epoch
 from tree_handler.simulation.checks import astray
+from tree_handler.simulation.gateway import Gateway
 from tree_handler.simulation.network import Edge
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.runs import FaultOptions, Options, Simulation, run
@@ -108,7 +109,7 @@ def test_a_root_that_lost_its_disk_is_told_its_latest_epoch_and_is_root_again(
 
 def test_without_being_told_it_stays_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boot_epoch, "first", lambda drawn: 7)
-    monkeypatch.setattr(Simulation, "_outlived", lambda self, gateway, epoch: None)
+    monkeypatch.setattr(Gateway, "outlived", lambda self, epoch: None)
     network = Reborn()
     network.lose_the_roots_disk()
     network.clock.run(network.clock.now + 2.0)

@@ -180,12 +180,14 @@ def test_a_table_that_nothing_makes_smaller_is_found_wherever_it_is() -> None:
     assert isinstance(simulation.traffic, YearsTraffic)
     simulation.traffic.check_tables(simulation.gateways)
     assert simulation.checks.violations == []
-    gateway.replication._telling._told.update(dict.fromkeys(range(100, 200), 0))
+    for link in range(100, 200):  # that come up, and of which nobody says that they end
+        gateway.replication.repair.link_up(link, gateway.now)
     simulation.traffic.check_tables(simulation.gateways)
-    assert [one.what for one in simulation.checks.violations] == [
-        f"gw-1 keeps {100 + len(gateway.ends)} items in replication._forgetting.telling._told,"
-        " at most 28 are due"
-    ]
+    places = "_forgetting.neighbours._neighbours", "_forgetting.telling._told", "_searches._links"
+    assert {one.what for one in simulation.checks.violations} == {
+        f"gw-1 keeps {100 + len(gateway.ends)} items in replication.{place}, at most 28 are due"
+        for place in (*places, "_arrivals.flooding.links")
+    }
 
 
 def test_a_deletion_that_is_forgotten_while_a_gateway_is_away_is_found(
@@ -240,7 +242,7 @@ def test_what_all_near_logs_have_dropped_comes_from_one_farther_off(
         disk.log = [row for row in disk.log if row[1].stream != stream]
         gateway = gateways[one]
         assert isinstance(gateway, YearsGateway)
-        gateway._replicate(gateway.replication.trimmed(disk.kept_from()))
+        gateway.log_trimmed()
     for edge in cut:
         network.heal(edge)
     clock.run(clock.now + 60.0)

@@ -267,7 +267,11 @@ class ReplicatingGateway(Gateway):
         disk.append(action.frame, action.header)
         self._replicate(self.replication.appended(action))
         if self._traffic.log_batches and disk.trim():
-            self._replicate(self.replication.trimmed(disk.kept_from()))
+            self.log_trimmed()
+
+    def log_trimmed(self) -> None:
+        """Go on with a log that has dropped its oldest batches."""
+        self._replicate(self.replication.trimmed(self._disk.kept_from()))
 
     def _send(self, action: ReplicationAction) -> None:
         match action:

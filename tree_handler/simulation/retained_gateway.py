@@ -70,9 +70,9 @@ class RetainedGateway(ReplicatingGateway):
             self._hybrid.observe(version.stamp, self._wall_us)
         seals = self.seals()
         proofs = None if seals is None else seals.retained
-        self._sync = RetainedSync(self.store, self.replication, self.settle_s, proofs)
+        self.sync = RetainedSync(self.store, self.replication, self.settle_s, proofs)
         self._sync_timer = self.timer(self._sync_due)
-        self._replicate(self.replication.trimmed(disk.kept_from()))
+        self.log_trimmed()
 
     @property
     def _wall_us(self) -> int:
@@ -127,7 +127,7 @@ class RetainedGateway(ReplicatingGateway):
     def waits_for(self) -> Iterator[str]:
         """Tell what this gateway waits for, a fetch of retained messages among it."""
         yield from super().waits_for()
-        if self._sync.is_fetching:
+        if self.sync.is_fetching:
             yield "retained messages of a neighbour"
 
     def link_up(self, end: End) -> None:
@@ -135,22 +135,22 @@ class RetainedGateway(ReplicatingGateway):
         super().link_up(end)
         if end.link in self.ends:
             self._synced.add(end.link)
-            self._sync.link_up(end.link, self.now)
-            self._sync_timer.set(self._sync.next_timer())
+            self.sync.link_up(end.link, self.now)
+            self._sync_timer.set(self.sync.next_timer())
 
     def changed(self) -> None:
         """Follow the tree, and end the synchronisation of links that have gone."""
         super().changed()
         for link in sorted(self._synced - self.ends.keys()):
             self._synced.discard(link)
-            self._sync.link_down(link, self.now)
-        self._sync_timer.set(self._sync.next_timer())
+            self.sync.link_down(link, self.now)
+        self._sync_timer.set(self.sync.next_timer())
 
     def take(self, end: End, message: object) -> None:
         """Take in a message of synchronisation, or one of replication."""
         if isinstance(message, _Sync):
-            self._tell(self._sync.receive(end.link, message.payload, self.now))
-            self._sync_timer.set(self._sync.next_timer())
+            self._tell(self.sync.receive(end.link, message.payload, self.now))
+            self._sync_timer.set(self.sync.next_timer())
         else:
             super().take(end, message)
 
@@ -162,5 +162,5 @@ class RetainedGateway(ReplicatingGateway):
                 self._network.send(end, _Sync(send.payload), DATA)
 
     def _sync_due(self, now: float) -> None:
-        self._tell(self._sync.handle_timer(now))
-        self._sync_timer.set(self._sync.next_timer())
+        self._tell(self.sync.handle_timer(now))
+        self._sync_timer.set(self.sync.next_timer())

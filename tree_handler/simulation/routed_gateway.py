@@ -131,7 +131,7 @@ class RoutedGateway(ReplicatingGateway):
         kept_from, is_whole = self._disk.kept_from(), self._disk.is_whole_from(position)
         self.routed.recalled(kept_from, self.now, is_whole=is_whole)
         self._note_for_everybody()
-        self._trimmed()
+        self.log_trimmed()
 
     def _note_for_everybody(self) -> None:
         for epoch, stream in self.routed.accounts.streams.items():
@@ -142,12 +142,13 @@ class RoutedGateway(ReplicatingGateway):
         if len(self._disk.log) > self._disk.most_batches:
             self.save()  # the file is never older than the log
             self._disk.trim()
-            self._trimmed()
+            self.log_trimmed()
             self._set_timer()
 
-    def _trimmed(self) -> None:
+    def log_trimmed(self) -> None:
+        """Let the accounts and the own record go on with it, too."""
+        super().log_trimmed()
         kept_from = self._disk.kept_from()
-        self._replicate(self.replication.trimmed(kept_from))
         self.routed.trimmed(kept_from)
         self.own.trimmed(kept_from)
 

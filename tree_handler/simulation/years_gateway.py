@@ -141,7 +141,7 @@ class YearsGateway(RetainedGateway):
             "replication": self.replication,
             "versions": self.store.versions,
             "clock": self._hybrid,
-            "sync": self._sync,
+            "sync": self.sync,
         }
 
     def expire(self) -> None:

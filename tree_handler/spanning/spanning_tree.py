@@ -228,12 +228,12 @@ class SpanningTree:
     @property
     def root_id(self) -> str:
         """Gateway id of the root."""
-        return self._place.root.gateway_id
+        return self.root.gateway_id
 
     @property
-    def root_capability(self) -> float:
-        """C of the root."""
-        return self._place.root.capability
+    def root(self) -> Root:
+        """The life of the root that is followed."""
+        return self._place.root
 
     @property
     def cost_ms(self) -> int | None:
@@ -396,9 +396,9 @@ class SpanningTree:
         self._actions.append(Drop(link, why))
 
     def _state(self) -> tuple[Root, int | None, frozenset[int]]:
-        return self._place.root, self.parent_link, self.forwarding
+        return self.root, self.parent_link, self.forwarding
 
     def __str__(self) -> str:
         """Root, parent and the links that forward, for a log line."""
         parent = "none" if self._place.parent is None else self._place.parent.peer_id
-        return f"root {self._place.root}, parent {parent}, forwarding {sorted(self.forwarding)}"
+        return f"root {self.root}, parent {parent}, forwarding {sorted(self.forwarding)}"

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
+from collections.abc import Iterator, Sequence
 
 import pytest
 
-from benchmarks import light
+from benchmarks import light, load_generator
+from benchmarks.builds import Build
 from benchmarks.light import Memory, Process, Weight
+from benchmarks.load_generator import Programs
 
 ROLLUP = """\
 55d0c8a00000-7ffc4b3f9000 ---p 00000000 00:00 0                          [rollup]
@@ -42,7 +44,18 @@ def test_a_peer_has_no_modules_in_its_row() -> None:
     assert row.count("|") == light.TABLE[0].count("|") == light.TABLE[1].count("|")
 
 
-def test_another_release_is_named_with_its_python() -> None:
-    assert light._build(f"before={sys.executable}").name == "before"
-    with pytest.raises(argparse.ArgumentTypeError, match="NAME=PYTHON"):
-        light._build("/nowhere")
+def test_another_release_is_named_with_its_python(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(beside: Sequence[Build], starts: int, programs: Programs) -> Iterator[str]:
+        yield from (f"{one.name}: {one.python}" for one in beside)
+
+    monkeypatch.setattr(load_generator, "compile_programs", lambda folder: None)
+    monkeypatch.setattr(light, "measure", measure)
+    monkeypatch.setattr(light, "OPEN_FILES", 0)  # the limit of the tests stays
+    assert light.main(["--beside", f"before={sys.executable}"]) == 0
+    assert capsys.readouterr().out == f"before: {sys.executable}\n"
+    for wrong in ("/nowhere", "before=/nowhere", sys.executable):
+        with pytest.raises(SystemExit):
+            light.main(["--beside", wrong])
+        assert f"{wrong!r} is not NAME=PYTHON" in capsys.readouterr().err

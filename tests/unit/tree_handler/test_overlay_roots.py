@@ -41,7 +41,8 @@ def has_ways(wires: Wires) -> bool:
 def claim(wires: Wires, root: Root) -> bool:
     """gw-c tells gw-b that this is the root, and that it is near; whether gw-b wants to join it."""
     b, c = wires.gateways["gw-b"], wires.gateways["gw-c"]
-    session = c.instances[ALL]._sessions[wires.link("gw-b")]
+    said = [m for sender, to, m in wires.sent if (sender, to) == ("gw-c", "gw-b")]
+    session = [item for m in said for item in wire.decode(m) if item.overlay == ALL][-1]
     own = c.instances[ALL].tree.identity
     number = 1 << 40
     for kind in (Kind.HELLO, Kind.ACCEPT):

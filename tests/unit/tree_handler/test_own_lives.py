@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from tree_handler import batch
@@ -9,7 +11,7 @@ from tree_handler.batch import Epoch, Flags, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
-from tree_handler.replication.actions import SendRequest
+from tree_handler.replication.actions import SendRequest, SendSeek
 from tree_handler.replication.delivery import Deliver, DeliverLogged
 from tree_handler.replication.repair import Summary
 from tree_handler.replication.replication import (
@@ -231,14 +233,31 @@ def test_what_a_neighbour_could_send_until_it_went_is_waited_for_a_day_though_mo
     assert gateway.got == [(3, 3), (3, 6)]
 
 
-def test_what_comes_of_a_life_whose_own_word_is_forgotten_waits_for_that_no_more() -> None:
-    gateway = Gateway(begins(3, {}), message(3, 1), begins(5, {3: 1}))
+def of_a_forgotten_word(*log: Frame, end: int) -> Gateway:
+    """A gateway to which a life comes whose first word it had and has forgotten."""
+    gateway = Gateway(begins(3, {}), *log, begins(5, {3: end}))
     control = ("$" + OWN, 5)
     gateway.do(gateway.core.trimmed({control: 2, ("$" + OWN, 3): 2, (OWN, 3): 2}))
     assert control not in gateway.core.have
     gateway.take(message(5, 1))
+    return gateway
+
+
+def sought(gateway: Gateway) -> list[Mapping[Epoch, Intervals]]:
+    actions = gateway.core.repair.handle_timer(10.0)
+    return [action.seek.wanted for action in actions if isinstance(action, SendSeek)]
+
+
+def test_what_comes_of_a_life_whose_own_word_is_forgotten_waits_for_that_no_more() -> None:
+    gateway = of_a_forgotten_word(message(3, 1), end=1)
     assert gateway.got == [(5, 1)]
-    assert control not in gateway.core._order.expected()
+    assert sought(gateway) == []
+
+
+def test_nobody_seeks_the_forgotten_word_of_a_life_that_waits_for_something_else() -> None:
+    gateway = of_a_forgotten_word(message(3, 1), message(3, 3), end=3)
+    assert gateway.got == []
+    assert sought(gateway) == [{(OWN, 3): Intervals([(2, 2)])}]
 
 
 @pytest.mark.parametrize("floods_clients", [True, False])

@@ -112,7 +112,7 @@ def order(actions: list[SpanningAction], *wanted: SpanningAction | Kind) -> None
 
 def test_a_gateway_alone_is_its_own_root() -> None:
     tree = Bench().tree
-    assert (tree.root_id, tree.root_capability, tree.cost_ms, tree.hops) == ("gw-m", 3.0, 0, 0)
+    assert (tree.root_id, tree.root.capability, tree.cost_ms, tree.hops) == ("gw-m", 3.0, 0, 0)
     assert tree.parent_link is None
     assert tree.forwarding == frozenset()
 

@@ -40,7 +40,7 @@ def test_who_merges_what_he_is_told_knows_what_there_is_in_whatever_order_it_com
     chance = random.Random(seed)
     have = many(chance.randrange(4))
     telling = Telling(have, everything)
-    neighbours = AntiEntropy({}, everything, 5.0)
+    neighbours = AntiEntropy(have, everything, 5.0)
     pending: dict[int, list[Summary]] = {}
     for _ in range(chance.randrange(1, 60)):
         what = chance.random()
@@ -66,10 +66,11 @@ def test_who_merges_what_he_is_told_knows_what_there_is_in_whatever_order_it_com
     for link, parts in pending.items():
         for part in [*parts, *(a.summary for a in telling.tell(link))]:
             neighbours.told(link, Summary.decode(part.encode()))
-        state = neighbours._neighbours[link]
-        assert state.is_complete
         assert not telling.has_news_for(link)
-        assert state.picture.have == have
+        assert neighbours.lacking(link, have.__getitem__) == 0  # all was told, and taken in
+        assert neighbours.ask(link, 0.0) == []  # and no more than there is
+    if pending:
+        assert all(neighbours.last_known(stream) == have[stream].last for stream in have)
 
 
 def test_the_first_is_whole_in_parts_and_a_later_one_has_what_changed_alone() -> None:

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from hypothesis import given
+import pytest
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.held_objects import held_objects
 from tree_handler import batch
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication import neighbour_picture
 from tree_handler.replication.anti_entropy import AntiEntropy
-from tree_handler.replication.neighbour_picture import MAX_TOLD_RANGES, NeighbourPicture
+from tree_handler.replication.neighbour_picture import (
+    MAX_FRUITLESS,
+    MAX_TOLD_RANGES,
+    NeighbourPicture,
+)
 from tree_handler.replication.repair import Summary
 
 LINK = 1
@@ -51,23 +57,64 @@ class LookedAt(Mapping[Epoch, Intervals]):
         return len(self._have)
 
 
-def by_looking_at_all(state: NeighbourPicture, have: Mapping[Epoch, Intervals]) -> dict[Epoch, str]:
+def by_looking_at_all(
+    neighbours: AntiEntropy, have: Mapping[Epoch, Intervals]
+) -> dict[Epoch, Intervals]:
     found = {}
-    for stream in state.picture.have:
-        wanted = state._believed(stream).without(have.get(stream, Intervals()))
+    for stream in STREAMS:
+        (can,) = neighbours.can_send(stream)
+        wanted = can.without(have.get(stream, Intervals()))
         if len(wanted):
-            found[stream] = str(list(wanted))
+            found[stream] = wanted
     return found
 
 
-@given(doings, st.sampled_from((2, 1_000)))
+def asked(neighbours: AntiEntropy) -> dict[Epoch, Intervals]:
+    """Ask a neighbour, once more if it has been asked, and return for what."""
+    return {
+        stream: wanted
+        for action in neighbours.ask_anew(0.0)
+        for stream, wanted in action.request.wanted.items()
+    }
+
+
+def answers_without(
+    neighbours: AntiEntropy, stream: Epoch, numbers: Intervals, in_vain: int
+) -> int:
+    """Let it say that this was all of a request, with these left out; the rest was refused here.
+
+    Returns how many times in a row it has sent nothing: not so often that it is left alone.
+    """
+    came = 0
+    for one, wanted in asked(neighbours).items():
+        for first, last in wanted.without(numbers) if one == stream else wanted:
+            neighbours.came(LINK, batch.passed(one, first, last)[1])
+            came += 1
+    in_vain = 0 if came else in_vain + 1
+    if in_vain == MAX_FRUITLESS:
+        return in_vain - 1
+    neighbours.done(LINK, 0.0)
+    return in_vain
+
+
+@pytest.mark.parametrize("most_false", [2, 1_000])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(
+    done=[("tells", ("a", 1), (1, 4)), ("comes", ("a", 1), (1, 4)), ("lost", ("a", 1), (2, 3))]
+)
+@given(done=doings)
 def test_all_that_a_neighbour_can_send_of_what_is_lacking_is_found(
-    done: list[tuple[str, Epoch, tuple[int, int]]], most_false: int
+    most_false: int,
+    monkeypatch: pytest.MonkeyPatch,
+    done: list[tuple[str, Epoch, tuple[int, int]]],
 ) -> None:
+    if most_false != neighbour_picture.MAX_FALSE_STREAMS:
+        monkeypatch.setattr(neighbour_picture, "MAX_FALSE_STREAMS", most_false)
     have: dict[Epoch, Intervals] = {}
     neighbours = AntiEntropy(have, lambda _: True, 5.0, must_prove=True)
     neighbours.link_up(LINK)
-    state = neighbours._neighbours[LINK]
+    neighbours.told(LINK, Summary(completes=True))
+    in_vain = 0
     for what, stream, (first, last) in done:
         header = batch.passed(stream, first, last)[1]
         match what:
@@ -83,16 +130,14 @@ def test_all_that_a_neighbour_can_send_of_what_is_lacking_is_found(
                 neighbours.offered(LINK, header)
             case "forged":
                 neighbours.refused(LINK, header)
-                if len(state.false) > most_false:
-                    del state.false[oldest := next(iter(state.false))]
-                    state.may_have(oldest)
             case "unsent":
-                state.did_not_send(stream, Intervals([(first, last)]))
+                left_out = Intervals([(first, last)])
+                in_vain = answers_without(neighbours, stream, left_out, in_vain)
             case _:
                 have.pop(stream, None)
                 neighbours.forget([stream])
-        found = {one: str(list(wanted)) for one, wanted in state.askable()}
-        assert found == by_looking_at_all(state, have), (what, stream, first, last)
+        found = asked(neighbours)
+        assert found == by_looking_at_all(neighbours, have), (what, stream, first, last)
 
 
 def test_a_stream_whose_refusals_are_forgotten_for_want_of_room_is_asked_for_again() -> None:
@@ -127,19 +172,26 @@ def test_a_neighbour_that_says_ever_more_ranges_takes_no_more_memory_than_it_may
     neighbours = AntiEntropy({}, lambda _: True, 5.0, must_prove=True)
     neighbours.link_up(LINK)
     at_once = 10_000
-    for part in range(21):
+
+    def torn(part: int) -> Intervals:
         first = 2 * at_once * part
-        ranges = Intervals((number, number) for number in range(first + 1, first + 2 * at_once, 2))
-        neighbours.told(LINK, Summary({("a", 1): ranges}))
+        return Intervals((number, number) for number in range(first + 1, first + 2 * at_once, 2))
+
+    for part in range(21):
+        neighbours.told(LINK, Summary({("a", 1): torn(part)}))
     (kept,) = neighbours.can_send(("a", 1))
     assert len(kept) == MAX_TOLD_RANGES
     assert neighbours.left_out == 1
     neighbours.forget([("a", 1)])
-    for name in range(21):
-        neighbours.told(LINK, Summary(over={str(name): ranges}))
+    for part in range(21):
+        neighbours.told(LINK, Summary(over={str(part): torn(part)}))
     assert neighbours.left_out == 2
-    state = neighbours._neighbours[LINK]
-    assert sum(map(len, state.picture.over.values())) == MAX_TOLD_RANGES
+    full = held_objects(neighbours)
+    assert full > MAX_TOLD_RANGES
+    neighbours.told(LINK, Summary(over={"one more": torn(21)}))
+    neighbours.told(LINK, Summary({("b", 1): Intervals([(1, 3)])}))
+    assert held_objects(neighbours) < full + 100
+    assert [*neighbours.can_send(("b", 1))] == [Intervals()]
     neighbours.told(LINK, Summary(over={"0": Intervals([(1, 1)])}))
     neighbours.told(LINK, Summary({("b", 1): Intervals([(1, 3)])}))
-    assert state.picture.have[("b", 1)] == Intervals([(1, 3)])
+    assert [*neighbours.can_send(("b", 1))] == [Intervals([(1, 3)])]
