@@ -17,7 +17,6 @@ from tree_handler.proof import Verdict
 from tree_handler.retained.proof import RetainedProofs
 from tree_handler.retained.sync import RetainedSync
 from tree_handler.routing.destination import Destination
-from tree_handler.seal import Seals
 from tree_handler.sharing.groups import FleetGroups
 from tree_handler.simulation.runs import Options, run
 from tree_handler.simulation.subjects import SUBJECTS
@@ -38,7 +37,7 @@ GUARDS: dict[str, tuple[type, str, Any]] = {
     "overlays": (SpanningTree, "take_actions", _all_but_to_stop),
     "retained": (RetainedSync, "link_up", lambda *_: None),
     "shared": (FleetGroups, "gives", lambda *_: True),
-    "liar": (Seals, "is_candidate", lambda *_: True),
+    "liar": (SpanningTree, "take_actions", _all_but_to_stop),
     "retained-liar": (RetainedProofs, "check", lambda *_: Verdict.PROVEN),
 }
 """The guard that is taken away from each subject, so that some of its runs fail."""
