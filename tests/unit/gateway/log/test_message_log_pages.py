@@ -85,7 +85,7 @@ def test_the_newest_messages_are_read_from_one_page_and_not_from_a_whole_segment
         with segment.open("r+b") as file:
             file.write(bytes(length - 2 * PAGE_BYTES))
         assert [header.first for _, header in log.read(("a", 1), newest)] == [4_999, 5_000]
-        assert log.damaged_bytes == 0
+        assert log.is_whole_from(0)
     finally:
         log.close()
 
