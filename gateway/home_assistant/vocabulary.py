@@ -176,7 +176,7 @@ UNITS: Final[Mapping[str, ShownAs]] = {
     "B": ShownAs("B", "data_size"),
     "bit/s": ShownAs("bit/s", "data_rate"),
 }
-"""How amounts are shown in the units that are known, by how a gateway writes those."""
+"""The ways in which amounts are shown, by their unit as a gateway writes it."""
 
 
 def shown_as(unit: str) -> ShownAs:

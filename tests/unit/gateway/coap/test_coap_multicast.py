@@ -84,7 +84,7 @@ class Found:
     server: CoapServer
     group: MulticastPort
     answers: list[CoapResponse | None]
-    """What the group was to say to each request; None for nothing."""
+    """The group's answer to each request; None for silence."""
 
     @property
     def coap_port(self) -> int:

@@ -34,13 +34,13 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FleetGateway]:
 
 
 def observed(gateway: FleetGateway) -> int:
-    """How many observations clients have, each shared by those with the same rights."""
+    """Return how many observations clients have; those with the same rights share one."""
     (shared,) = held_instances(gateway.process.parts.coap_topics, SharedObservations)
     return len(shared)
 
 
 def under_way(gateway: FleetGateway) -> int:
-    """How many observations the gateway has to end yet."""
+    """Return how many observations the gateway has yet to end."""
     (observations,) = held_instances(gateway.process.parts.coap_topics, TopicObservations)
     return len(observations)
 
