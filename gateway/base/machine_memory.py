@@ -14,7 +14,8 @@ from typing import Final
 
 from light_dataclasses import dataclass
 
-_RLIMITS: Final = {"RLIMIT_AS": resource.RLIMIT_AS, "RLIMIT_DATA": resource.RLIMIT_DATA}
+RLIMITS: Final = {"RLIMIT_AS": resource.RLIMIT_AS, "RLIMIT_DATA": resource.RLIMIT_DATA}
+"""The limits of a process that bound its memory; see setrlimit(2)."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -103,7 +104,7 @@ def left(root: Path = Path("/")) -> int | None:
 
 
 def _of_process() -> Iterator[MemoryBound]:
-    for name, kind in _RLIMITS.items():
+    for name, kind in RLIMITS.items():
         most, _ = resource.getrlimit(kind)
         if most != resource.RLIM_INFINITY:
             yield MemoryBound(most, name)

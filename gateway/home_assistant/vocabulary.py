@@ -139,7 +139,7 @@ class ShownAs:
     state_class: str | None = MEASUREMENT
 
 
-_KNOWN: Mapping[str, ShownAs] = {
+UNITS: Final[Mapping[str, ShownAs]] = {
     "": ShownAs(None),
     "count": ShownAs(None),
     RATIO: ShownAs("%"),
@@ -176,6 +176,7 @@ _KNOWN: Mapping[str, ShownAs] = {
     "B": ShownAs("B", "data_size"),
     "bit/s": ShownAs("bit/s", "data_rate"),
 }
+"""The ways in which amounts are shown, by their unit as a gateway writes it."""
 
 
 def shown_as(unit: str) -> ShownAs:
@@ -183,4 +184,4 @@ def shown_as(unit: str) -> ShownAs:
 
     One it does not know is shown as it is written.
     """
-    return _KNOWN.get(unit) or ShownAs(unit)
+    return UNITS.get(unit) or ShownAs(unit)

@@ -80,6 +80,11 @@ class RemoteExchange:
         self._lines = RateLimit(LOG_LINES_PER_S, 1)
         self._idle = asyncio.Event()
 
+    @property
+    def waiting(self) -> int:
+        """Queries of this gateway that may yet be answered."""
+        return len(self._waiting)
+
     def begin(
         self,
         target: tuple[str, int],

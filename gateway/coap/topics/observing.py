@@ -42,6 +42,10 @@ class TopicObservations:
         loop, core = self._loop, self.core
         self._timer = DueTimer(loop, loop.time, core.next_timer, self._handle_timer)
 
+    def __len__(self) -> int:
+        """Return how many observations are under way, for all who share one."""
+        return len(self._ends)
+
     def why_not(self, client: Client, topic: str) -> int:
         """Return why a client may not observe what a topic names; 0 if it may."""
         request = self._request(topic)

@@ -109,6 +109,11 @@ class Console:
         self.refused = 0
         """Connections over the limit."""
 
+    @property
+    def connections(self) -> int:
+        """Return how many are open."""
+        return len(self._open)
+
     async def start(self, host: str, port: int, *, hops: int | None = None) -> int:
         """Listen.
 

@@ -152,7 +152,7 @@ class ConfigurationApi:
         return told
 
     def _rehearsed(self, files: TrialFiles, body: Mapping[str, Any]) -> dict[str, Any]:
-        changes = _changes(body)
+        changes = changes_of(body)
         now = files.file.read_bytes()
         after = edited.with_keys(now.decode(), changes).encode()
         faults = [] if after == now else list(self._check(after, files.file))
@@ -191,7 +191,7 @@ class ConfigurationApi:
         return planned
 
     def _checked(self, files: TrialFiles, body: Mapping[str, Any]) -> _CheckedChange:
-        changes = _changes(body)
+        changes = changes_of(body)
         if why_not := writable_files.why_not([files.file, files.before]):
             why = f"{why_not}; `{_command(files.file, body)}` does it on the machine"
             raise ApiError(HTTPStatus.CONFLICT, why)
@@ -273,7 +273,7 @@ def _told(note: TrialNote) -> dict[str, Any]:
     return {"id": note.id, "state": note.state, "why": note.why}
 
 
-def _changes(body: Mapping[str, Any]) -> list[KeyChange]:
+def changes_of(body: Mapping[str, Any]) -> list[KeyChange]:
     """Return the changes that a request asks for.
 
     Raises:

@@ -116,6 +116,11 @@ class Readings:
         self.is_listening = bool(self.command_topics)
 
     @property
+    def closing(self) -> int:
+        """Return how many sensors are giving back what they held, or waited for by others."""
+        return len(self._closing)
+
+    @property
     def sensors(self) -> list[Sensor]:
         """Return the sensors that are read."""
         return [each.sensor for each in self._stock.plan.all]

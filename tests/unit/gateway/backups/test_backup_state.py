@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fleet_gateway import Fleet
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.backups import notes, trials
 from gateway.backups.backup_state import BackupFiles, BackupState, standing
 from gateway.backups.trials import BackupTrial
-from gateway.process.fleet_status import own_status
+from gateway.process.fleet_status.own_status import OwnStatus
+from gateway.process.fleet_status.pace import StatusPace
+from gateway.process.fleet_status.status_sources import StatusFindings
 from gateway.process.status.doctor import DoctorObservations, Weight, findings
 from record_formats.status_record import StatusRecord, decode
+from tree_handler.members.place import Place
 
 DAY_S = 86_400.0
 NOW_S = 1_795_829_400.0
@@ -75,13 +79,32 @@ JSON = st.recursive(
 )
 
 
-@given(st.text(), st.floats(0))
-def test_whatever_the_word_of_a_trial_is_the_record_is_one_that_others_read(
-    why: str, age_s: float
+async def test_whatever_the_word_of_a_trial_is_the_record_is_one_that_others_read(
+    tmp_path: Path,
 ) -> None:
-    told = own_status._told(BackupState("trial failed", why, age_s))
-    record = StatusRecord(interval_s=1, **told)
-    assert decode(record.encode()).backup == "trial failed"
+    fleet = Fleet(tmp_path)
+    try:
+        gateway = fleet.gateway("gw-a", tls=False)
+        await gateway.start()
+        parts = gateway.process.parts
+        own = OwnStatus(
+            gateway.read().gateway,
+            parts.node,
+            parts.broker.core,
+            parts.members.known,
+            parts.readings.sampler,
+        )
+        pace = StatusPace("gw-a", 1.0, own.place_in_tree(), 0.0)
+
+        @given(st.text(), st.floats(0))
+        def is_read(why: str, age_s: float) -> None:
+            looked = StatusFindings(backup=BackupState("trial failed", why, age_s))
+            record = own.record(1.0, 1.0, Place(), looked, pace)
+            assert decode(record.encode()).backup == "trial failed"
+
+        is_read()
+    finally:
+        await fleet.stop()
 
 
 @given(JSON)

@@ -199,18 +199,31 @@ def test_a_folder_without_a_configuration_is_refused_by_name(tmp_path: Path) -> 
         making.gateway_id(tmp_path)
 
 
+UNSTOPPABLE = """
+import os, sys
+pipe = (os.POSIX_SPAWN_OPEN, 0, sys.argv[1], os.O_RDONLY, 0)
+os.posix_spawn("/bin/true", ["true"], {}, file_actions=[pipe])
+"""
+"""It waits, as for a disk, until its child has opened a pipe that nobody writes to (vfork(2))."""
+
+
 def test_a_thread_that_does_not_stop_is_an_error_and_not_waited_for_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(making, "HELD_S", 0.0)
-    monkeypatch.setattr(making, "_is_stopped", lambda _pid: False)
-    asleep = subprocess.Popen(["sleep", "1000"])
+    monkeypatch.setattr(making, "HELD_S", 0.1)
+    os.mkfifo(tmp_path / "pipe")
+    waits = subprocess.Popen(
+        [sys.executable, "-c", UNSTOPPABLE, str(tmp_path / "pipe")], start_new_session=True
+    )
     try:
+        children = Path(f"/proc/{waits.pid}/task/{waits.pid}/children")
+        while not children.read_text():
+            time.sleep(0.01)
         with (
             pytest.raises(making.BackupError, match="did not stop within"),
-            making.held(asleep.pid),
+            making.held(waits.pid),
         ):
             pass
     finally:
-        asleep.kill()
-        asleep.wait()
+        os.killpg(waits.pid, signal.SIGKILL)
+        waits.wait()

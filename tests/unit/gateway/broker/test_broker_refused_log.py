@@ -258,8 +258,10 @@ async def test_a_full_disk_is_counted_and_named_once_a_second_at_most(
 async def test_on_a_disk_that_is_nearly_full_the_log_that_takes_again_is_said_rarely(
     log: MessageLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    commit, clock = GroupCommit(log, sync=False), Clock()
-    monkeypatch.setattr(commit, "_loop", clock)
+    clock, loop = Clock(), asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", clock.time)
+    monkeypatch.setattr(loop, "call_later", clock.call_later)
+    commit = GroupCommit(log, sync=False)
     append = log.append
 
     def full(*_: object) -> None:

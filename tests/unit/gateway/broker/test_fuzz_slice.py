@@ -17,7 +17,7 @@ import targets
 
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.outbound.message import Message
-from gateway.broker.sessions.subscriptions import Subscriptions
+from gateway.broker.topics.subscriptions import SubscriptionTree
 from gateway.mqtt import Scanner
 
 Run = Callable[[bytes], None]
@@ -57,7 +57,7 @@ def writes_a_byte_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_a_subscription(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Subscriptions, "_leave", lambda self, session, topic_filter: None)
+    monkeypatch.setattr(SubscriptionTree, "remove", lambda self, topic_filter, session: False)
 
 
 def breaks_an_alias(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from aiocoap import resource
 
 from coap_engine import codes
 from coap_engine.codec import CON, NON, CoapMessage, decode
-from coap_engine.message import Option
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
 from coap_engine.multicast import MulticastRules
 from coap_engine.option_numbers import BLOCK2, URI_PATH, URI_QUERY
 from dtls.errors import SocketError
@@ -83,6 +83,8 @@ class Found:
 
     server: CoapServer
     group: MulticastPort
+    answers: list[CoapResponse | None]
+    """The group's answer to each request; None for silence."""
 
     @property
     def coap_port(self) -> int:
@@ -112,10 +114,16 @@ async def found(
     async with server, asyncio.timeout(LIMIT_S):
         assert server.plain is not None
         rules = MulticastRules(leisure_s=0.05)
-        port = MulticastPort(DiscoveryAnswers(access, core), hosts, server.plain, rules=rules)
+        discovery, answers = DiscoveryAnswers(access, core), list[CoapResponse | None]()
+
+        def answered(request: CoapRequest, peer: CoapPeer, now: float) -> CoapResponse | None:
+            answers.append(discovery(request, peer, now))
+            return answers[-1]
+
+        port = MulticastPort(answered, hosts, server.plain, rules=rules)
         port.open()
         try:
-            yield Found(server, port)
+            yield Found(server, port, answers)
         finally:
             port.close()
 
@@ -156,12 +164,13 @@ async def test_what_strangers_may_not_read_they_do_not_find() -> None:
     async with found(access=access) as served:
         with Client(GROUP, served.coap_port) as client:
             client.send(get())
-            while not served.group._core.ignored:
+            while not served.answers:
                 await asyncio.sleep(0)
             access.follow(Policy(PolicyRules(public=("/",)), NORTH))
             client.send(get(message_id=2))
             answer, _ = await client.receive()
             assert answer.token == b"\x02"
+            assert served.answers[0] is None
 
 
 async def test_the_rest_of_a_long_answer_is_asked_for_by_unicast() -> None:

@@ -40,6 +40,8 @@ from gateway.sensors.device_resource import (
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Actuator, Sensor, ValueRefusedError
 from gateway.sensors.switch import Switch
+from gateway.trust.shares.fair_turns import FairTurns
+from tests.held_objects import held_instances
 from tests.policies import access_of, open_access
 from tree_handler.members.place import Place
 
@@ -173,9 +175,8 @@ class Served:
 
     @property
     def waiting(self) -> int:
-        """Calls that wait for the machine."""
-        line = self.sampler._calls._lines.get(self.machine)
-        return 0 if line is None else line.of_asker.total()
+        """Calls that wait for a device."""
+        return sum(len(turns) for turns in held_instances(self.sampler, FairTurns))
 
     def relist(self) -> None:
         self.site.touch()

@@ -121,5 +121,5 @@ async def test_when_who_asked_goes_the_others_are_told() -> None:
                 while "$hedgerow/cancel/gw-north" not in fleet.published:
                     await asyncio.sleep(0)
         assert not held_instances(fleet.root.remote, remote_gathering.GatheredAnswer)
-        assert not fleet.root.exchange._waiting
+        assert fleet.root.exchange.waiting == 0
         fleet.north.probe.hold.set()

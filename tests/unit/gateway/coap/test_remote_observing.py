@@ -126,7 +126,7 @@ async def test_when_the_last_observer_goes_the_target_is_told(gauge: Any) -> Non
     assert fleet.published[-1] == "$hedgerow/cancel/gw-north"
     assert len(fleet.root.remote.watching.core) == 0
     assert not held_instances(fleet.root.remote, RemoteObserver)
-    assert not fleet.root.exchange._waiting
+    assert fleet.root.exchange.waiting == 0
 
 
 async def test_an_observation_goes_on_after_the_target_was_in_another_life(gauge: Any) -> None:

@@ -10,16 +10,25 @@ from typing import Any
 import aiocoap
 import pytest
 from aiocoap.numbers.codes import Code
+from dtls_clients import DtlsPeer
 from remote_fleet import NORTH, Fleet, asking, shown
 
+from coap_engine import codes
+from coap_engine.codec import CON, CoapMessage
+from coap_engine.option_numbers import URI_PATH
+from dtls.context import ClientContext
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
+from dtls.keystore import Keystore
 from gateway.coap.access import Introduction, identity_of
 from gateway.coap.operations.status import PATH as STATUS_PATH
 from gateway.coap.operations.status import StatusResource
+from gateway.coap.server import CoapListener, CoapServer
 from gateway.trust.policy.policy import PolicyRules
+from tests.policies import open_access
 from tree_handler.remote.message import Query
 from tree_handler.remote.resource import ResourceRequest
 
+KEY = b"0123456789abcdef"
 REFUSED = b"gw-north: %s (%s by [vouch] through gw-root) may not PUT this"
 
 
@@ -91,14 +100,23 @@ async def test_many_gateways_are_not_asked_what_one_resource_is_to_be() -> None:
 async def test_who_goes_has_what_he_asked_end_at_its_target() -> None:
     fleet = Fleet()
     fleet.north.probe.hold.clear()
-    async with asking(fleet) as ask:
-        asked = asyncio.create_task(ask("GET", f"{NORTH}/probe"))
-        await fleet.north.probe.reached.wait()
-        [exchange] = fleet.served._answers._open
-        fleet.served._answers.ended(exchange)  # as after a Reset, or when a session is gone
+    server = CoapServer(
+        fleet.root.site,
+        coap=None,
+        coaps=CoapListener(("127.0.0.1",), 0),
+        keystore=Keystore({"meter": KEY}),
+        access=open_access(),
+        at_hand=(fleet.root.remote,),
+    )
+    path = tuple((URI_PATH, part.encode()) for part in f"{NORTH}/probe".split("/"))
+    async with server, asyncio.timeout(30):
+        assert server.coaps_port is not None
+        async with DtlsPeer(ClientContext("meter", KEY), server.coaps_port) as peer:
+            peer.send(CoapMessage(CON, codes.GET, 1, b"t", path).encode())
+            await fleet.north.probe.reached.wait()
         await fleet.north.exchange.idle()
-    with pytest.raises(aiocoap.error.LibraryShutdown):
-        await asked
+    for node in fleet.nodes.values():
+        await node.exchange.stop()
     assert fleet.published == ["$hedgerow/query/gw-north", "$hedgerow/cancel/gw-north"]
     assert fleet.north.exchange.queries.counters.cancelled == 1
 

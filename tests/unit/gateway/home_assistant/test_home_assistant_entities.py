@@ -12,7 +12,7 @@ from home_assistant_rules import check
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.home_assistant.section import HomeAssistantSection
-from gateway.home_assistant.vocabulary import _KNOWN, DEVICE_CLASSES
+from gateway.home_assistant.vocabulary import DEVICE_CLASSES, UNITS
 from gateway.process.configuration.config import ConfigError
 from gateway.sensors.catalogue import ConfiguredSensor, build_sensors
 from gateway.sensors.mqtt_form import MqttForm
@@ -200,7 +200,7 @@ def test_a_sensor_of_on_and_off_may_be_a_binary_sensor() -> None:
     assert fields["value_template"] == "{{ value_json[0].v | int }}"
 
 
-@pytest.mark.parametrize("unit", [*_KNOWN, "var", "%RH", "no-such-unit"])
+@pytest.mark.parametrize("unit", [*UNITS, "var", "%RH", "no-such-unit"])
 @pytest.mark.parametrize("kind", [Sensor, Dimmer])
 def test_every_unit_has_classes_that_go_with_it(unit: str, kind: type[Sensor]) -> None:
     assert announced(configured(kind("a", unit=unit)))
@@ -319,6 +319,6 @@ def test_it_is_off_unless_it_is_asked_for() -> None:
 
 
 def test_each_class_that_a_gateway_tells_by_itself_is_one_of_home_assistants() -> None:
-    told = {shown.device_class for shown in _KNOWN.values()} - {None}
+    told = {shown.device_class for shown in UNITS.values()} - {None}
     assert told <= DEVICE_CLASSES["sensor"]
     assert told <= DEVICE_CLASSES["number"]

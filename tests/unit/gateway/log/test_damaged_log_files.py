@@ -16,6 +16,7 @@ import re
 import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import by_seed
@@ -26,6 +27,8 @@ from state_copies import copy_of_running
 
 from gateway.broker.limits import NO_LONGER_LOGGED
 from gateway.mqtt import PingReq, PingResp, PubAck, Publish
+from gateway.node.links import settings as node_settings
+from tree_handler.replication.repairing import RepairSettings
 
 COUNT = 60
 SIZE = 600
@@ -245,19 +248,26 @@ def _told(caplog: pytest.LogCaptureFixture, published: dict[str, list[str]]) -> 
 
 
 def _is_settled(gateway: FleetGateway) -> bool:
-    """Return whether no message waits for a client, and none is sought from neighbours."""
+    """Return whether no message waits for a client, and none is missing that is not given up."""
     process = gateway.process
     sessions = process.parts.broker.core.sessions.values()
     waits = any(one.outgoing.backlog.count or one.outgoing.inflight for one in sessions)
-    return not (waits or process.parts.node.replication.repair._missing())
+    have = process.parts.node.replication.have.values()
+    return not waits and not any(numbers.missing(1, numbers.last) for numbers in have)
 
 
 async def test_alone_what_is_lost_is_told(
-    started: World, caplog: pytest.LogCaptureFixture, file: str, kind: str, end: str
+    started: World,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    kind: str,
+    end: str,
 ) -> None:
-    await started.start(end, _harm(file, kind), alone=True)
     # Whoever is alone for so long has no neighbour: a day, elsewhere.
-    started.one.process.parts.node.replication.repair._losses.origin_gone_s = 0.0
+    gives_up_soon = partial(RepairSettings, origin_gone_s=0.0)
+    monkeypatch.setattr(node_settings, "RepairSettings", gives_up_soon)
+    await started.start(end, _harm(file, kind), alone=True)
     away = await _peer(started.one, "away", stays=True)
     got = await _all_of(away, lambda _: _is_settled(started.one))
     away.close()

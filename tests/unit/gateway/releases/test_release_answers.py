@@ -348,6 +348,19 @@ def test_one_that_has_told_no_listeners_is_not_well(tmp_path: Path) -> None:
         assert "where it listens is not known" in listeners.complaints(())[0]
 
 
+class DoesAll(command.SystemdService):
+    """A service of which systemd does what it is asked for, and tells nothing."""
+
+    def ends(self) -> ServiceEnds | None:
+        return None
+
+    def restart(self) -> None:
+        pass
+
+    def start_guard(self) -> None:
+        pass
+
+
 @pytest.mark.usefixtures("_soon")
 def test_the_command_does_not_confirm_a_release_that_does_not_answer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -357,7 +370,7 @@ def test_the_command_does_not_confirm_a_release_that_does_not_answer(
         (tmp_path / "releases" / name / "installed").touch()
     folder = ReleaseFolder(tmp_path)
     folder.switch("1-old")
-    monkeypatch.setattr(command.SystemdService, "_systemctl", lambda *_arguments: "")
+    monkeypatch.setattr(command, "SystemdService", DoesAll)
     with release(tmp_path, accepts_and_says_nothing) as trial:
         trial.tell("mqtt", "coap")
         own = ["--root", str(tmp_path), "--config", str(trial.config)]

@@ -13,7 +13,10 @@ from aiocoap import Code, Message, error, resource
 from aiocoap.message import Direction
 from loop_turns import LoopTurns, each_row_alone, turns
 
+from dtls.datagrams import PeerAddress
+from dtls.identity import ANONYMOUS
 from gateway.coap.operations.status import JSON
+from gateway.coap.requester import Requester
 from gateway.coap.sensors.pack import AT_ONCE, SENML_ETCH_CBOR, SENML_ETCH_JSON, SensorPack
 from gateway.coap.sensors.resources import SensorResources
 from gateway.sensors.reading import Reading
@@ -21,6 +24,10 @@ from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor, SensorError
 from gateway.sensors.switch import Switch
 from tree_handler.members.place import Place
+
+ASKER = Requester(
+    "coap", ANONYMOUS, PeerAddress(("127.0.0.1", 40_000)), ("127.0.0.1", 5683), "asker"
+)
 
 
 class Steady(Sensor):
@@ -51,7 +58,8 @@ async def ask(site: resource.Site, code: Code, payload: object = b"", **options:
     body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
     message = Message(code=code, uri_path=("sensors",), payload=body, **options)
     message.direction = Direction.INCOMING
-    return await site._resources[("sensors",)].render(message)
+    message.remote = ASKER
+    return await site.render(message)
 
 
 async def fetch(site: resource.Site, payload: object) -> list[dict[str, Any]]:

@@ -8,7 +8,6 @@ import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -347,8 +346,10 @@ def test_a_start_with_a_driver_that_hangs_names_it_and_leaves_out_one_that_was_a
     with pytest.raises(SensorConfigError, match=r"sensors\[1\]: the driver has not come back"):
         one.recalled([switch("a"), table], build.at_start)
     one.write(SensorPlan(tables=[{"type": "own", "name": "soil", "does": "hang"}, switch("b")]))
-    points = EntryPoints([EntryPoint("own", "own_change:Own", drivers.ENTRY_POINTS)])
-    monkeypatch.setattr(drivers, "_entry_points", lambda: points)
+    (package := tmp_path / "own_change-1.0.dist-info").mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: own-change\nVersion: 1.0\n")
+    points = f"[{drivers.ENTRY_POINTS}]\nown = own_change:Own\n"
+    (package / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(str(tmp_path))
     one.take(one.recalled([switch("a")], build.at_start))
     assert names(one) == ["a", "b"]

@@ -317,8 +317,9 @@ async def test_a_coap_device_is_observed_and_its_end_is_told(place: Place) -> No
     await place.gateway.process.reload()
     while decode(await place.told("-/-/gw-a/far")).quality != "bad":
         pass
-    await place.gateway.process.parts.readings.remove("far")
-    await until(lambda: not place.gateway.process.parts.readings._closing)
+    readings = place.gateway.process.parts.readings
+    await readings.remove("far")
+    await until(lambda: readings.closing == 0)
 
 
 class Forgetful(asyncio.DatagramProtocol):

@@ -14,6 +14,8 @@ from coap_engine import codes
 from coap_engine.message import CoapResponse
 from gateway.base.write_turns import WriteTurn
 from gateway.broker.hooks import Client
+from gateway.coap.topics.asker import CoapFace, TopicAsker
+from gateway.coap.topics.requests import TopicRequests
 from gateway.coap.topics.shares import TopicLimits, TopicShares
 from gateway.mqtt import (
     Publish,
@@ -27,6 +29,7 @@ from gateway.mqtt import (
     Version,
 )
 from gateway.mqtt import SubscriptionRequest as Wanted
+from tests.held_objects import held_instances
 
 
 @pytest.fixture
@@ -142,7 +145,7 @@ async def test_a_write_waits_for_who_has_looked_at_its_resource_before_writing(
     turns.enter(careful)
     anna = await client(gateway)
     written = asyncio.create_task(anna.ask("$coap/PUT/gw-a/sensors/valve", b"1"))
-    await until(lambda: bool(turns._of[careful.resource].waiting))
+    await until(lambda: len(held_instances(turns, WriteTurn)) == 2)
     turns.leave(careful)
     assert told(await written)["code"] == "2.04"
     await until(lambda: len(turns) == 0)
@@ -269,8 +272,10 @@ async def test_a_body_over_the_limit_is_refused_with_4_13(gateway: FleetGateway)
 async def test_requests_over_a_limit_are_answered_with_when_to_try_again(
     gateway: FleetGateway,
 ) -> None:
-    requests = gateway.process.parts.coap_topics._requests
-    assert requests is not None
+    parts = gateway.process.parts
+    site = parts.site
+    face = CoapFace(site.answers(), site.access, site.router, site.members)
+    requests = TopicRequests(TopicAsker(face, parts.broker.permissions.proof), TopicLimits())
     one = Client("c1", "anna", "127.0.0.1", 5)
     answers: list[CoapResponse] = []
     most = TopicLimits().client_requests
@@ -283,6 +288,7 @@ async def test_requests_over_a_limit_are_answered_with_when_to_try_again(
     assert len(requests) == 0
     for _ in range(most):  # all of it was given back
         requests.begin(one, topic, b"", {}, answers.append)
+    assert len(requests) == most
     requests.left(one)
     assert len(requests) == 0
 

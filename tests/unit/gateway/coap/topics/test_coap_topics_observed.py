@@ -13,10 +13,12 @@ from topic_gateway import POLICY, TopicClient, client, prepared, told
 
 from coap_engine import codes
 from coap_engine.message import CoapResponse
+from gateway.coap.answers import Answers
 from gateway.coap.topics.observing import TopicObservations
 from gateway.coap.topics.shared_observations import AGAIN_S, ObservationKey, SharedObservations
 from gateway.coap.topics.shares import TopicLimits
 from gateway.mqtt import PingReq, PingResp, ReasonCode, UnsubAck, Unsubscribe, Version
+from tests.held_objects import held_instances
 
 VALVE = "$coap/observe/gw-a/sensors/valve"
 SECRET = "$coap/observe/gw-a/sensors/secret"
@@ -31,10 +33,16 @@ async def gateway(tmp_path: Path) -> AsyncIterator[FleetGateway]:
     await fleet.stop()
 
 
-def observing(gateway: FleetGateway) -> TopicObservations:
-    found = gateway.process.parts.coap_topics._observing
-    assert found is not None
-    return found
+def observed(gateway: FleetGateway) -> int:
+    """Return how many observations clients have; those with the same rights share one."""
+    (shared,) = held_instances(gateway.process.parts.coap_topics, SharedObservations)
+    return len(shared)
+
+
+def under_way(gateway: FleetGateway) -> int:
+    """Return how many observations the gateway has yet to end."""
+    (observations,) = held_instances(gateway.process.parts.coap_topics, TopicObservations)
+    return len(observations)
 
 
 async def value(one: TopicClient, wanted: bytes) -> None:
@@ -64,16 +72,17 @@ async def test_an_observation_is_shared_by_those_with_the_same_rights_and_ends_w
     for one in (rita, other, anna):
         assert await one.peer.subscribe(VALVE) == 1
         assert told(await one.peer.next())["code"] == "2.05"
-    core = observing(gateway).core
-    assert len(core) == 2  # of rita's two, and of anna's
+    assert observed(gateway) == 2  # of rita's two, and of anna's
     other.peer.close()
     rita.peer.send(Unsubscribe(2, [VALVE], {}))
     assert isinstance(await rita.peer.next(), UnsubAck)
-    await until(lambda: len(core) == 1)
+    await until(lambda: observed(gateway) == 1)
     anna.peer.close()
-    await until(lambda: len(core) == 0)
-    assert not observing(gateway)._ends
-    assert not gateway.process.parts.site._further[0].open_requests
+    await until(lambda: observed(gateway) == 0)
+    assert under_way(gateway) == 0
+    answers = held_instances(gateway.process.parts.site, Answers)
+    assert answers
+    assert not any(one.open_requests for one in answers)
 
 
 async def test_what_another_gateway_has_is_observed_through_this_one(tmp_path: Path) -> None:
@@ -112,7 +121,7 @@ async def test_a_subscription_without_the_right_or_with_a_wildcard_is_refused(
     assert await one.peer.subscribe(topic_filter) == reason
     old = await client(gateway, "topics", version=Version.V311, name="c2")
     assert await old.peer.subscribe(topic_filter) == 0x80
-    assert len(observing(gateway).core) == 0
+    assert observed(gateway) == 0
 
 
 async def test_a_3_1_1_client_is_told_values_on_the_topic_and_errors_on_its_own(
@@ -133,7 +142,7 @@ async def test_a_3_1_1_client_whose_name_could_mislead_is_told_no_errors(
     one = await client(gateway, version=Version.V311, name="c/1")
     assert await one.peer.subscribe("#") == 1
     assert await one.peer.subscribe("$coap/observe/gw-a/sensors/none") == 1
-    await until(lambda: not observing(gateway)._ends)
+    await until(lambda: under_way(gateway) == 0)
     assert not (await topics_until_pong(one)) & {"4.04/observe/gw-a/sensors/none"}
 
 
@@ -159,7 +168,7 @@ async def test_with_another_policy_an_observation_ends_and_says_so(gateway: Flee
     await gateway.process.reload()
     while told(await rita.peer.next())["code"] != "4.03":
         pass
-    assert len(observing(gateway).core) == 0
+    assert observed(gateway) == 0
     for number in range(TopicLimits().client_observations):
         assert await rita.peer.subscribe(f"$coap/answer/c1/{number}") == 1, "all was given back"
 

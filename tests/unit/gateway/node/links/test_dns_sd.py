@@ -14,6 +14,7 @@ from zeroconf.asyncio import AsyncServiceInfo, AsyncZeroconf
 
 from gateway.node.links.dns_sd import SERVICE, DnsSd
 from gateway.node.links.tcp import TcpAddress
+from gateway.node.links.transport import Address
 from tree_handler.discovery import Announcement
 
 pytestmark = pytest.mark.slow
@@ -112,7 +113,9 @@ async def test_an_interface_that_is_not_there_is_named() -> None:
         DnsSd(Announcement("t", "gw-a", 1, "127.0.0.1", 1), ["192.0.2.1"], Listing())
 
 
-async def test_gateways_link_that_were_found_by_dns_sd_alone(tmp_path: Path) -> None:
+async def test_gateways_link_that_were_found_by_dns_sd_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fleet = Fleet(tmp_path)
     a, b = fleet.gateway("gw-a"), fleet.gateway("gw-b")
     try:
@@ -121,13 +124,23 @@ async def test_gateways_link_that_were_found_by_dns_sd_alone(tmp_path: Path) -> 
         await a.start(**tree, dns_sd=True)
         await b.start(**tree, dns_sd=True)
         await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
+        neighbours = a.process.parts.attachment.neighbours
+        add, remove = neighbours.add_listed, neighbours.remove_listed
+        listed: set[Address] = {TcpAddress("127.0.0.1", b.port)}
+
+        def added(address: Address, peer_id: str) -> None:
+            listed.add(address)
+            add(address, peer_id)
+
+        def removed(address: Address) -> None:
+            remove(address)
+            listed.discard(address)
+
+        monkeypatch.setattr(neighbours, "add_listed", added)
+        monkeypatch.setattr(neighbours, "remove_listed", removed)
         b.write(**tree)
         await b.process.reload()
-        await until(
-            lambda: (
-                TcpAddress("127.0.0.1", b.port) in a.process.parts.attachment.neighbours._unlisted
-            )
-        )
+        await until(lambda: not listed)
         assert a.links == {"gw-b"}  # a link that there is stays
     finally:
         await fleet.stop()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from fleet_gateway import LIMIT_S, Fleet, FleetGateway, until
+from loopback_wire import wire_to
 from ports import free_port
 
-from gateway.node.links import greeting
 from gateway.node.links import neighbours as module
-from gateway.node.links.link import Link
 from gateway.node.links.neighbours import Neighbours
 from gateway.node.links.tcp import TcpAddress
 from gateway.node.links.transport import Address
@@ -30,24 +30,50 @@ def dialling(gateway: FleetGateway) -> dict[str, int]:
     return told
 
 
-async def unreachable(_: Address, __: Callable[[str], None]) -> None:
-    raise ConnectionRefusedError
+@contextlib.asynccontextmanager
+async def way_without_the_last_word(port: int) -> AsyncIterator[int]:
+    """A port that leads to a gateway's: who dials it does not hear that he is accepted."""
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", port)
+        has_proved = False
+
+        async def answer() -> None:
+            while not has_proved and (data := await far_reader.read(4_096)):
+                if not has_proved:
+                    writer.write(data)
+
+        answering = asyncio.create_task(answer())
+        try:
+            far_writer.write(await reader.read(4_096))  # CONNECT; what proves him is the next
+            while data := await reader.read(4_096):
+                has_proved = True
+                far_writer.write(data)
+        finally:
+            answering.cancel()
+            far_writer.close()
+            writer.close()
+
+    server = await asyncio.start_server(carry, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
 
 
-async def test_a_gateway_without_configuration_dials_back_who_dialled_it(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_gateway_without_configuration_dials_back_who_dialled_it(fleet: Fleet) -> None:
     a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
     await a.start()
-    await b.start(neighbours=[f"127.0.0.1:{a.port}"])
-    await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
-    await until(lambda: dialling(a)["found"] == 1)
-    # The one that has the address can't dial any more; the link breaks.
-    monkeypatch.setattr(b.process.parts.attachment.neighbours, "_dial", unreachable)
-    for link in list(b.process.parts.node.links.values()):
-        link.close()
-    await until(lambda: not a.links)
-    await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
+    with wire_to(a.port) as wire:
+        await b.start(neighbours=[f"127.0.0.1:{wire.port}"])
+        await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
+        await until(lambda: dialling(a)["found"] == 1)
+        # The one that has the address can't dial any more; the link breaks.
+        wire.to = free_port()
+        for link in list(b.process.parts.node.links.values()):
+            link.close()
+        await until(lambda: not a.links)
+        await until(lambda: a.links == {"gw-b"} and b.links == {"gw-a"})
     (link,) = b.process.parts.node.links.values()
     assert link.dialler_id == "gw-a"
 
@@ -65,21 +91,16 @@ async def test_a_neighbour_that_ends_its_link_itself_is_not_dialled_back(fleet: 
     await until(lambda: dialling(a)["found"] == 0)
 
 
-async def test_a_neighbour_that_gives_up_while_it_dials_is_not_dialled_back(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_neighbour_that_gives_up_while_it_dials_is_not_dialled_back(fleet: Fleet) -> None:
     a, b = fleet.gateway("gw-a", tls=False), fleet.gateway("gw-b", tls=False)
-
-    async def has_not_heard(_link: Link, _peer_id: str) -> None:
-        await asyncio.get_running_loop().create_future()
-
-    monkeypatch.setattr(greeting, "_accepted", has_not_heard)
     await a.start()
-    await b.start(neighbours=[f"127.0.0.1:{a.port}"])
-    await until(lambda: a.links == {"gw-b"} and dialling(a)["found"] == 1)
-    b.write(neighbours=[])
-    await b.process.reload()
-    await until(lambda: dialling(a)["found"] == 0 and not a.links)
+    async with way_without_the_last_word(a.port) as port:
+        await b.start(neighbours=[f"127.0.0.1:{port}"])
+        await until(lambda: a.links == {"gw-b"} and dialling(a)["found"] == 1)
+        assert not b.links
+        b.write(neighbours=[])
+        await b.process.reload()
+        await until(lambda: dialling(a)["found"] == 0 and not a.links)
 
 
 async def test_a_neighbour_that_has_dialled_in_itself_is_shown_as_linked_at_once(

@@ -11,8 +11,11 @@ import pytest
 from tree_host import Host, Start, started, until
 
 from gateway.log.message_log import LogError
+from gateway.node.links.held_batches import HeldBatches
 from gateway.node.links.node import TreeNode
+from gateway.node.links.repairs import Repairs
 from gateway.node.links.scope import Scope
+from tests.held_objects import held_instances
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Row
 from tree_handler.errors import ProtocolError
@@ -175,15 +178,23 @@ async def test_a_full_disk_keeps_the_link_and_qos_0_and_what_it_refused_comes_by
 
 
 async def test_of_a_link_that_has_ended_it_is_not_remembered_that_the_log_refused_its_batches(
-    start: Start,
+    start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, b = await start("a", 2.0), await start("b", 1.0)
     a.neighbours.add_static(b.address)
-    await until(lambda: len(b.node.links) == 1)
-    b.node.exchange._repairs.refused.update(b.node.links)
-    await a.stop()
-    await until(lambda: not b.node.links)
-    assert not b.node.exchange._repairs.refused
+    await until(lambda: len(a.node.tree.forwarding) == len(b.node.tree.forwarding) == 1)
+
+    def full(*_: object) -> None:
+        raise LogError("disk full")
+
+    (repairs,) = held_instances(b.node.exchange, Repairs)
+    with monkeypatch.context() as patched:
+        patched.setattr(b.log, "append", full)
+        a.node.publish(Entry("t", b"1", qos=1))
+        await until(lambda: bool(repairs.refused))
+        await a.stop()
+        await until(lambda: not b.node.links)
+    assert not repairs.refused
 
 
 async def test_what_damage_costs_a_log_that_is_open_comes_back_from_a_neighbour(
@@ -358,7 +369,8 @@ async def test_what_a_message_waits_behind_a_gap_is_taken_off_its_expiry(
     comes(4)
     expiries = [row[3][EXPIRY] if len(row) > 3 else None for row in handed_out]
     assert expiries == [100, 60, 0, None, 90]
-    assert not a.node.exchange._held
+    (held,) = held_instances(a.node.exchange, HeldBatches)
+    assert len(held) == 0
 
 
 async def test_what_waited_in_the_log_is_handed_out_in_sequence_however_it_was_repaired(

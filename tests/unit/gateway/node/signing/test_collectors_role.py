@@ -31,6 +31,7 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
+from tree_handler.remote.message import opened
 from tree_handler.remote.seals import QUERY, RemoteSeals, UnprovenError
 from tree_handler.routing.interest import TOPIC as INTEREST_TOPIC
 from tree_handler.routing.interest import Interest
@@ -133,9 +134,9 @@ def test_the_job_that_checks_once_more_refuses_what_a_collector_published(
 def test_its_key_asks_for_no_resource_and_writes_none(authority: Authority) -> None:
     issued = authority.issue("collector-1", is_collector=True)
     seals = RemoteSeals(own(issued).signer, ring(authority, issued), TREE)
-    signature = own(issued).signer.sign(seals._contexts[QUERY] + b"PUT /sensors/valve")
+    body, signature = opened(QUERY, seals.seal(QUERY, b"PUT /sensors/valve"))
     with pytest.raises(UnprovenError, match="not allowed"):
-        seals.check(QUERY, "collector-1", b"PUT /sensors/valve", signature)
+        seals.check(QUERY, "collector-1", body, signature)
 
 
 def test_it_stands_for_election_as_who_is_never_elected_alone(authority: Authority) -> None:

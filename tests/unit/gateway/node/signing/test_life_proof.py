@@ -57,7 +57,8 @@ def test_nobody_answers_for_another_nor_with_an_old_answer() -> None:
     asker.is_there("gw-a", 5)
     old = world.said[0][0]
     world.all_hear()
-    assert asker._asked["gw-a", 5].has_answered
+    world.now += 2 * WAIT_S
+    assert asker.is_there("gw-a", 5) and not world.said  # it has answered
     world.now += 100.0
     world.lives.remove(life)
     assert asker.is_there("gw-a", 5)

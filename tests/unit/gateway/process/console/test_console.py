@@ -189,7 +189,7 @@ class TestListener:
         writer.write(GET)
         async with asyncio.timeout(60):
             await reader.readexactly(1)
-            while console._open:
+            while console.connections:
                 await asyncio.sleep(0.01)
         writer.close()
 

@@ -179,7 +179,7 @@ async def test_a_stop_in_the_moment_of_a_wake_ends_the_watch(bed: Bed) -> None:
         bed.sources.wrong = {"is_read_only": True}
         seen = len(bed.sources.looks)
         await until(lambda seen=seen: len(bed.sources.looks) > seen)
-        watch._wake.set()
+        await watch.order(b'{"do": "test", "ways": ["mail"]}', "alice")  # it wakes at once
         async with asyncio.timeout(LIMIT_S):
             await watch.stop()
 

@@ -52,7 +52,7 @@ def file(root: Path, path: str, text: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def without_rlimits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_memory, "_RLIMITS", {})
+    monkeypatch.setattr(machine_memory, "RLIMITS", {})
 
 
 def test_without_other_bounds_the_machine_s_memory_counts(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_files_that_say_nothing_bound_nothing(tmp_path: Path, text: str) -> None
 def test_limits_of_the_process_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file(tmp_path, "proc/meminfo", "MemTotal: 4000000 kB\n")
     kind = resource.RLIMIT_FSIZE  # one that does no harm to this process
-    monkeypatch.setattr(machine_memory, "_RLIMITS", {"RLIMIT_DATA": kind})
+    monkeypatch.setattr(machine_memory, "RLIMITS", {"RLIMIT_DATA": kind})
     assert bound(tmp_path) == MemoryBound(4_000_000 * 1024, "the machine")
     before, most = resource.getrlimit(kind)
     resource.setrlimit(kind, (3_000 * MIB, most))

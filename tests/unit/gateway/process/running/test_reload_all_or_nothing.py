@@ -15,10 +15,11 @@ import zeroconf
 from fleet_gateway import Fleet, FleetGateway, until
 
 from gateway.node.links import dns_sd
+from gateway.process.access import enrolment_follower
 from gateway.process.configuration import config
 from gateway.process.configuration.config import ConfigError
 from gateway.process.running import access_in_use as in_use
-from gateway.process.running import reloading, service
+from gateway.process.running import reloading
 from gateway.process.status.doctor import DoctorObservations, Weight, findings
 from gateway.trust.certificates import private_keys
 from gateway.trust.enrolment import following
@@ -186,5 +187,7 @@ async def test_whoever_follows_the_fleet_shows_the_key_that_the_gateway_has_now(
     monkeypatch.setattr(following, "TrustFollower", Follower)
     put("p256")
     settings = config.load(tmp_path / "gateway.toml", config.GatewaySettings)
-    await service._follow(settings, lambda: None)
+    follower = enrolment_follower.follower(settings, lambda: None)
+    assert follower is not None
+    await follower.run()
     assert shown == list(private_keys.KINDS)

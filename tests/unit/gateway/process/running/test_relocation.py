@@ -12,7 +12,6 @@ from mqtt_peer import Peer
 
 from gateway.coap_client import request
 from gateway.mqtt import Publish
-from gateway.trust.policy.action import ActionPlace
 
 SENSORS = """
 [[sensors]]
@@ -23,6 +22,12 @@ format = "text"
 retain = true
 [home_assistant]
 discovery = true
+"""
+POLICY = """version = 1
+[[rules]]
+who = ["local"]
+at = ["harbour"]
+deny = ["read /sensors/#"]
 """
 BEFORE, AFTER = "campus/north/gw-a", "harbour/-/gw-a"
 
@@ -67,7 +72,6 @@ async def test_topics_records_links_and_commands_follow_and_old_retained_topics_
     status = moving.process.status()
     assert (status["domain"], status["group"]) == ("harbour", "")
     assert status["members"] == ["gw-a", "gw-b"]
-    assert moving.process.parts.site.access._policy.here == ActionPlace("gw-a", "harbour", "")
 
     peer = Peer(*await asyncio.open_connection("127.0.0.1", other.port), version=4)
     assert await peer.connect("probe") == 0
@@ -79,6 +83,28 @@ async def test_topics_records_links_and_commands_follow_and_old_retained_topics_
         peer.send(Publish(f"{AFTER}/valve/set", b"1", 0, False, False, None, {}))
     assert packet is not None
     peer.close()
+
+
+async def test_a_rule_of_the_new_place_holds_as_soon_as_the_gateway_is_there(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "policy.toml").write_text(POLICY)
+    fleet = Fleet(tmp_path)
+    moving = fleet.gateway("gw-a", tls=False)
+    moving.place, moving.mqtt = 'domain = "campus"\ngroup = "north"', SENSORS
+    moving.access = f'policy_file = "{tmp_path}/policy.toml"'
+
+    async def read() -> str:
+        port = moving.process.parts.coap.coap_port
+        return (await request("GET", f"coap://127.0.0.1:{port}/sensors/valve")).code
+
+    try:
+        await moving.start(mode="routed")
+        assert await read() == "2.05"
+        await move(moving)
+        assert await read() == "4.01"
+    finally:
+        await fleet.stop()
 
 
 async def test_the_directory_and_the_way_to_it_name_the_new_place(

@@ -591,20 +591,33 @@ async def test_what_changes_while_the_files_are_read_is_read_by_the_next_look(
 ) -> None:
     authority = founding.found(tmp_path / "ca")
     serving = EnrolmentService(authority, EnrolmentDesk(authority, time.time))
-    looks, read = 0, serving._prepared
+    looks, is_changing, read = 0, False, Path.read_bytes
+    authorities = authority.folder / authority_folder.CA
 
-    def reads() -> Any:
+    def reads(path: Path) -> bytes:
         nonlocal looks
-        looks += 1
-        found = read()
-        if looks == 1:
-            os.utime(authority.folder / authority_folder.CA, ns=(1, 1))
+        found = read(path)
+        if path == authority.folder / f"{service.NAME}.pem":
+            looks += 1
+            if is_changing:
+                os.utime(authorities, ns=(looks, looks))
         return found
 
-    monkeypatch.setattr(serving, "_prepared", reads)
-    for _ in range(3):
-        await serving._look()
-    assert looks == 2
+    async def look() -> int:
+        await serving.start("127.0.0.1", 0)
+        await serving.stop()
+        return looks
+
+    monkeypatch.setattr(Path, "read_bytes", reads)
+    before = 0
+    while (read_so_far := await look()) > before:  # its own certificate is new
+        before = read_so_far
+    os.utime(authorities, ns=(0, 0))
+    is_changing = True
+    assert await look() == before + 1
+    is_changing = False
+    assert await look() == before + 2
+    assert await look() == before + 2
 
 
 async def test_what_a_service_says_that_can_not_stand_is_not_written(
