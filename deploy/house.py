@@ -72,7 +72,7 @@ LIMITS: Mapping[tuple[str, str], int] = {
     (LONG_FUNCTIONS, BROKER): 2,
     (LONG_FUNCTIONS, REST): 1,
     (LATE_ATTRIBUTES, REST): 9,
-    (PRIVATE_LOOKS, TESTS): 118,
+    (PRIVATE_LOOKS, TESTS): 38,
 }
 """The numbers that stand above their goal today, by measure and part."""
 
