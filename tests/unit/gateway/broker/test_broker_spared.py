@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.broker.durability import offline_spill
 from gateway.broker.durability.history import History
 from gateway.broker.durability.offline_spill import OfflineSpill, SpillCandidates
 from gateway.broker.durability.saved import Checkpoint
@@ -239,6 +240,8 @@ class Waiting:
 
 
 async def test_a_session_that_has_ended_is_not_kept_by_what_was_looked_at_ahead() -> None:
+    if not offline_spill.__file__.endswith(".py"):
+        pytest.skip("compiled code takes no stand-in for a session")
     sessions = {"a": Waiting()}
     history = cast(History, SimpleNamespace(goes_next=lambda *_: Frames(1)))
     spill = OfflineSpill(sessions, history, Limits())  # type: ignore[arg-type]  # a stand-in

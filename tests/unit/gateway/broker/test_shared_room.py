@@ -87,31 +87,24 @@ def test_a_deletion_that_the_log_takes_later_has_its_number_then_and_no_other_de
     assert store.retention.versions.tombstone("door") == placed
 
 
-class NotingPersistence(Persistence):
-    """Notes which topics' retained messages the next checkpoint is to have."""
-
-    def __init__(self) -> None:
-        super().__init__((OWN, 1))
-        self.changed: list[str] = []
-
-    def retained_changed(self, topic: str) -> None:
-        self.changed.append(topic)
-
-
-def test_a_retained_message_that_the_log_has_now_is_saved_with_its_number(store: Store) -> None:
+def test_a_retained_message_that_the_log_has_now_is_saved_with_its_number(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A checkpoint may have been made since it was retained, and had none."""
-    noted = NotingPersistence()
-    retention = Retention(Limits(retained_messages=1), noted, store.lines, store.now)
+    to_save: list[str] = []
+    monkeypatch.setattr(Persistence, "retained_changed", lambda _self, topic: to_save.append(topic))
+    durability = Persistence((OWN, 1))
+    retention = Retention(Limits(retained_messages=1), durability, store.lines, store.now)
     kept, over = (
         Message.of(Entry(t, b"x", 1, retain=True, properties={VERSION: (NOW_US, 0)}), 0.0)
         for t in ("kept", "over")
     )
     assert [retention.retain(one, None) for one in (kept, over)] == [True, False]
-    noted.changed.clear()
+    to_save.clear()
     for number, one in enumerate((kept, over), 1):
         one.ref = ((OWN, 1), number)
         retention.placed(one)
-    assert noted.changed == ["kept"]
+    assert to_save == ["kept"]
 
 
 FULL = "message not retained: too many retained messages of this gateway"
