@@ -9,10 +9,13 @@ import asyncio
 import itertools
 import socket
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from ports import free_port
 
 from dtls.datagrams import BATCH, Batch, DatagramSocket, listen
+from dtls.errors import SocketError
 
 LIMIT_S = 30.0
 
@@ -79,3 +82,21 @@ def test_only_a_socket_of_all_addresses_is_told_to_leave_groups_to_who_joined_th
     (bound,) = listen([host], 0, "coap")
     with bound:
         assert bound.getsockopt(level, option) == hears_all
+
+
+def test_where_a_later_address_can_not_be_bound_the_earlier_ones_are_free_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[socket.socket] = []
+    port = free_port()
+
+    class Kept(socket.socket):
+        def __init__(self, *args: Any, **more: Any) -> None:
+            super().__init__(*args, **more)
+            opened.append(self)
+
+    monkeypatch.setattr(socket, "socket", Kept)
+    with pytest.raises(SocketError, match=r"192\.0\.2\.1"):
+        listen(["127.0.0.1", "127.0.0.2", "192.0.2.1"], port, "coap")
+    assert len(opened) == 3
+    assert [one.fileno() for one in opened] == [-1, -1, -1]

@@ -54,3 +54,38 @@ def test_what_was_noted_is_still_due_when_the_log_refuses_the_frame() -> None:
     journal.frame()
     journal.was_refused()
     assert not journal.is_empty
+
+
+ANSWERED: dict[str, Callable[[Journal, SessionRecord], object]] = {
+    "message that leaves": lambda _, one: one.sent(1, 2, (OWN, 1)),
+    "message of another gateway that leaves": lambda _, one: one.sent(1, 2, (("there", 1), 1)),
+    "PUBREC": lambda _, one: one.note(Operation.PUBREC, 1),
+    "PUBCOMP": lambda _, one: one.note(Operation.RELEASED, 1),
+    "message that moved": lambda _, one: one.taken(OWN, (1, 1), 0),
+    "subscription that ends": lambda _, one: one.unsubscribed("a/#"),
+}
+
+
+@pytest.mark.parametrize("note", ANSWERED.values(), ids=ANSWERED)
+def test_what_a_client_is_told_waits_for_the_very_frame_that_says_it(
+    note: Callable[[Journal, SessionRecord], object],
+) -> None:
+    journal = Journal(OWN)
+    record = journal.open()
+    for before in range(3):
+        assert journal.written == before
+        note(journal, record)
+        assert record.ticket == before + 1
+        journal.frame()
+        journal.has_written()
+
+
+@pytest.mark.parametrize(
+    "note", [lambda one: one.note(Operation.PUBACK, 1), lambda one: one.sent(1, 2, None)]
+)
+def test_what_nothing_stands_on_keeps_no_client_waiting(
+    note: Callable[[SessionRecord], object],
+) -> None:
+    record = Journal(OWN).open()
+    note(record)
+    assert record.ticket == 0

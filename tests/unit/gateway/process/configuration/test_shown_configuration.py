@@ -99,6 +99,16 @@ def test_one_key_is_shown_in_full(file: Path, capsys: pytest.CaptureFixture[str]
     assert keys.texts()["tree.hello_s"] in said
 
 
+def test_several_keys_are_rows_of_key_value_and_source(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["config", "show", "tree", "--config", str(file)]) == 0
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert head == ["key", "value", "from"]
+    assert ["tree.hello_s", "2.0"] in [row[:2] for row in rows]
+    assert {row[0].partition(".")[0] for row in rows} == {"tree"}
+
+
 def test_json_has_what_a_page_needs(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["config", "show", "tree", "--json", "--config", str(file)]) == 0
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
