@@ -30,7 +30,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -48,6 +48,8 @@ FILES_AT_ONCE = 12
 """The number of test files that one call of pytest gets: a start of it costs some seconds."""
 PROBED_AT_ONCE = (os.cpu_count() or 1) + 2
 """Processes that run all tests once: for half of the time a test waits."""
+TRIED_IN = "MUTANT_TRIED_IN"
+"""Says in the environment of all processes of a trial in which folder it is."""
 OUT_OF_TIME = "no end"
 """Stands for the test that failed, where those of a call were not through in time."""
 
@@ -138,7 +140,11 @@ class Copy:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--no-header"]
         command += ["-p", "no:cacheprovider", "--timeout", "60", "-n0"]
         command += [f"--deselect={test}" for test in sorted(blind)]
-        environment = os.environ | {"PYTHONPATH": str(self._folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = os.environ | {
+            "PYTHONPATH": str(self._folder),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            TRIED_IN: str(self._folder),
+        }
         with subprocess.Popen(
             [*command, *tests],
             cwd=self._folder,
@@ -149,8 +155,9 @@ class Copy:
             start_new_session=True,
         ) as running:
             if (output := patience.output_of(running)) is None:
-                os.killpg(running.pid, signal.SIGKILL)  # with the gateways that its tests started
+                os.killpg(running.pid, signal.SIGKILL)
                 running.wait()
+                kill_those_left(self._folder)
                 return OUT_OF_TIME
         if running.returncode in (0, 5):  # all passed, or none was there to run
             return None
@@ -182,6 +189,18 @@ def main() -> int:
     noticed = _try_all(mutants, archive, reached, asked.jobs, asked.seconds_each)
     print(f"{noticed} of {len(mutants)} noticed")
     return 0 if noticed * 100 >= asked.at_least * len(mutants) else 1
+
+
+def kill_those_left(folder: Path) -> None:
+    """Kill what the tests of a folder have started, whose end nobody waits for any more.
+
+    A gateway has a session of its own, and with a change in it what it computes may never end.
+    """
+    mark = f"{TRIED_IN}={folder}\0".encode()
+    for one in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in one.read_bytes():
+                os.kill(int(one.parent.name), signal.SIGKILL)
 
 
 def _span(text: str) -> range:

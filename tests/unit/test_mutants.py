@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -291,3 +294,27 @@ def test_what_reaches_a_change_is_tried_the_cheapest_files_first_in_portions() -
     ]
     assert list(reached.portions(2)) == [["tests/a.py::test_y"]]
     assert list(reached.portions(3)) == []
+
+
+def test_what_the_tests_of_a_change_left_running_is_killed_and_nothing_else(tmp_path: Path) -> None:
+    path = Path(changes.__file__).parent / "__main__.py"
+    spec = importlib.util.spec_from_file_location("mutants_of_a_test", path)
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = program  # its dataclasses look there for their module
+    spec.loader.exec_module(program)
+    waits = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+
+    def started(folder: str) -> subprocess.Popen[bytes]:
+        environment = os.environ | {program.TRIED_IN: str(tmp_path / folder)}
+        return subprocess.Popen(
+            waits, stdin=subprocess.PIPE, env=environment, start_new_session=True
+        )
+
+    with started("1") as own, started("10") as other:
+        program.kill_those_left(tmp_path / "1")
+        assert own.wait(30) == -signal.SIGKILL
+        assert other.poll() is None
+        other.communicate(b"")
+        assert other.returncode == 0
