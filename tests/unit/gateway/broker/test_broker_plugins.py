@@ -88,6 +88,17 @@ class Slow(BaseTopicPlugin):
         return not (action == Action.RECEIVE and topic == "closed")
 
 
+class FailsLate(Slow):
+    """Fails where the other one refuses, as one does whose server does not answer."""
+
+    async def topic_filtering(
+        self, *, session: Any = None, topic: Any = None, action: Any = None
+    ) -> bool:
+        if not await super().topic_filtering(session=session, topic=topic, action=action):
+            raise RuntimeError("no server")
+        return True
+
+
 class Lenient(BaseAuthPlugin):
     """Lets everybody in as amqtt's own does for anonymous clients."""
 
@@ -294,8 +305,11 @@ async def test_policy_and_plugins_must_both_allow(start: Start) -> None:
         assert await peer.subscribe(topic) == reason
 
 
-async def test_a_plugin_that_takes_time_is_obeyed_in_delivery(start: Start) -> None:
-    bench = await start(f'[mqtt.plugins."{HERE}.Slow"]\n', anonymous=True)
+@pytest.mark.parametrize("plugin", [Slow, FailsLate])
+async def test_a_plugin_that_takes_time_is_obeyed_in_delivery(
+    start: Start, plugin: type[BaseTopicPlugin]
+) -> None:
+    bench = await start(f'[mqtt.plugins."{HERE}.{plugin.__name__}"]\n', anonymous=True)
     peer = await bench.connect("a")
     await peer.subscribe("#")
     first, handed_out = None, 0
