@@ -208,6 +208,17 @@ def test_all_gateways_together_have_a_limit_and_the_largest_gives_way() -> None:
     assert [ledger.sizes[f"gw-{i}"] for i in range(4)] == [50] * 4
 
 
+@pytest.mark.parametrize(("over", "kept"), [(0, 150), (1, 75)])
+def test_at_the_limit_of_all_gateways_nothing_gives_way_and_above_it_half_of_the_largest(
+    over: int, kept: int
+) -> None:
+    ledger = NumberLedger(LedgerLimits(gaps=1_000, lives=4, total_gaps=200))
+    claims = [("gw-x", 1, Flags.LOGGED, 2 * n + 1, 1) for n in range(150)]
+    claims += [("gw-y", 1, Flags.LOGGED, 2 * n + 1, 1) for n in range(50 + over)]
+    ledger.apply(planned(ledger, claims).change)
+    assert ledger.sizes == {"gw-x": kept, "gw-y": 50 + over}
+
+
 def test_limits_below_one_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="lives: 0"):
         LedgerLimits(lives=0)

@@ -251,6 +251,14 @@ def test_a_sensor_may_not_have_a_topic_that_is_needed(name: str) -> None:
         announced(configured(Switch("pump")), configured(Sensor(name)))
 
 
+@pytest.mark.parametrize(
+    "beside", [configured(Sensor("pump")), configured(Switch("pump"), MqttForm("msgpack"))]
+)
+def test_a_topic_by_which_nobody_commands_is_free(beside: ConfiguredSensor) -> None:
+    """A sensor takes no commands, nor does what is not announced."""
+    assert announced(beside, configured(Sensor("pump/set")))
+
+
 def test_msgpack_is_not_announced_and_said_so(caplog: pytest.LogCaptureFixture) -> None:
     assert announced(configured(Sensor("packed"), MqttForm("msgpack"))) == {}
     assert "sensor packed is not announced" in caplog.text
