@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -141,6 +142,24 @@ def test_an_edit_by_hand_just_before_the_way_back_is_taken_stays(
     assert world.holds == b"mine"
     assert world.files.trial() is None
     assert world.judge().at_start() == "mine"
+
+
+def test_who_may_not_write_the_configuration_goes_by_the_one_before_it_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service of its own user reads its configuration, and only root writes it."""
+    world.change(BAD)
+    judge, real = world.judge(), replaced_file.replace
+
+    def only_the_note(path: Path, *given: Any, **more: Any) -> None:
+        if path == world.files.file:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        real(path, *given, **more)
+
+    monkeypatch.setattr(replaced_file, "replace", only_the_note)
+    assert judge.at_start() == "old"
+    assert judge.file == world.files.before
+    assert world.holds == BAD
 
 
 def test_without_a_way_back_there_is_no_trial(world: World) -> None:
