@@ -298,3 +298,12 @@ def test_a_long_name_is_cut_in_the_drawing_and_whole_in_its_text() -> None:
     drawn = network.draw("t", "now", DemoNetwork((DemoNode(name, "root"),), ()))
     assert "gateway-in-t…" in [each.text for each in drawn.iter("text")]
     assert name in drawn.findtext("desc", "")
+
+
+def test_a_link_is_drawn_from_the_middle_of_one_gateway_to_that_of_the_other() -> None:
+    nodes = tuple(DemoNode(name, "gateway") for name in "abc")
+    at = network.places(nodes)
+    drawn = network.draw("t", "now", DemoNetwork(nodes, (DemoLink("a", "c", carries=True),)))
+    (line,) = drawn.iter("line")
+    ends = [float(line.attrib[name]) for name in ("x1", "y1", "x2", "y2")]
+    assert ends == pytest.approx([*at["a"], *at["c"]], abs=0.1)
