@@ -346,15 +346,20 @@ def test_a_start_with_a_driver_that_hangs_names_it_and_leaves_out_one_that_was_a
     with pytest.raises(SensorConfigError, match=r"sensors\[1\]: the driver has not come back"):
         one.recalled([switch("a"), table], build.at_start)
     one.write(SensorPlan(tables=[{"type": "own", "name": "soil", "does": "hang"}, switch("b")]))
-    (package := tmp_path / "own_change-1.0.dist-info").mkdir()
+    # In a folder of its own: that of drivers stays on the path.
+    package = tmp_path / "installed" / "own_change-1.0.dist-info"
+    package.mkdir(parents=True)
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: own-change\nVersion: 1.0\n")
     points = f"[{drivers.ENTRY_POINTS}]\nown = own_change:Own\n"
     (package / "entry_points.txt").write_text(points)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    installed = package.parent
+    (installed / "own_change.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(installed))
     one.take(one.recalled([switch("a")], build.at_start))
     assert names(one) == ["a", "b"]
     assert "an added sensor is left out: sensors[0]: the driver has not come back" in caplog.text
-    (tmp_path / "let-go").touch()
+    for folder in (tmp_path, installed):
+        (folder / "let-go").touch()
 
 
 def test_a_check_of_a_configuration_names_a_driver_that_hangs(
