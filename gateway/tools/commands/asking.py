@@ -331,12 +331,12 @@ def json_in(answer: Response) -> Any:
 def find_way(options: argparse.Namespace, *, writes: bool = False) -> None:
     """Find the gateway that ``--at`` names, where it does: behind the one that is asked.
 
+    What changes something, or asks another gateway, takes the key of this machine's gateway, if
+    none is given: to be on its machine counts at no other one.
+
     Args:
         options: of the command.
         writes: whether it changes something.
-
-    What changes something, or asks another gateway, takes the key of this machine's gateway, if
-    none is given: to be on its machine counts at no other one.
 
     Raises:
         FailedError: no gateway of the fleet has this id.

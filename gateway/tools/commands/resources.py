@@ -292,7 +292,7 @@ async def _fleet(
     answer = await asker.request("GET", f"{base}/hierarchy", timeout_s=options.timeout)
     if answer.ok:
         with reading_an_answer():
-            told = json.loads(answer.payload)
+            told = asking.json_in(answer)
             return {one["id"]: one["place"] for one in told["gateways"]}, told["id"]
     if answer.code != _NOT_FOUND:  # an earlier version knows no names of others
         why = f"{base}/hierarchy: {_text(answer)}; who may not read it names no gateways"
