@@ -30,26 +30,22 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from draw import PACKAGES, Mutant, drawn
-from importers import importers_of, read_sources, test_files_for
+from draw import PACKAGES, Mutant, drawn, drawn_as
+from importers import importers_of, in_portions, read_sources, test_files_for
+from leftover import TRIED_IN, kill_those_left
 from patience import Patience
 from reach import Reached, probed, read
 from summary import first_failed
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES_AT_FIRST = 4
-FILES_AT_ONCE = 12
-"""The number of test files that one call of pytest gets: a start of it costs some seconds."""
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 PROBED_AT_ONCE = (os.cpu_count() or 1) + 2
 """Processes that run all tests once: for half of the time a test waits."""
-TRIED_IN = "MUTANT_TRIED_IN"
-"""Says in the environment of all processes of a trial in which folder it is."""
 OUT_OF_TIME = "no end"
 """Stands for the test that failed, where those of a call were not through in time."""
 
@@ -92,7 +88,9 @@ class Copy:
     def outcome(self, mutant: Mutant, seconds: float) -> Outcome:
         """Run tests that may notice a change until one does or the time is over."""
         text = mutant.change.applied_to(self._sources[mutant.module])
-        portions = list(self._reached.portions(mutant.number)) or self._importing(mutant.module)
+        portions = list(self._reached.portions(mutant.number)) or in_portions(
+            test_files_for(mutant.module, self._sources, self._importers)
+        )
         patience = Patience(seconds)
         tried = 0
         blind: set[str] = set()
@@ -113,11 +111,6 @@ class Copy:
                 blind.add(failed)
         return Outcome(None, tried, len(portions))
 
-    def _importing(self, module: str) -> list[list[str]]:
-        files = test_files_for(module, self._sources, self._importers)
-        starts = [0, *range(FILES_AT_FIRST, len(files), FILES_AT_ONCE)]
-        return [files[start:end] for start, end in pairwise([*starts, len(files)])]
-
     def _is_noticed_by(self, test: str, module: str, text: str, seconds: float) -> bool:
         """Return whether a test that failed passes without the change, and fails with it again."""
         if self._first_failure([test], set(), Patience(seconds)) is not None:
@@ -137,8 +130,7 @@ class Copy:
 
     def _first_failure(self, tests: list[str], blind: set[str], patience: Patience) -> str | None:
         """Return what failed first: a test, the first file if none came so far, or OUT_OF_TIME."""
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--no-header"]
-        command += ["-p", "no:cacheprovider", "--timeout", "60", "-n0"]
+        command = [*PYTEST, "-x", "-rfE", "--no-header", "--timeout", "60", "-n0"]
         command += [f"--deselect={test}" for test in sorted(blind)]
         environment = os.environ | {
             "PYTHONPATH": str(self._folder),
@@ -179,28 +171,15 @@ def main() -> int:
     asked = parser.parse_args()
     archive = _committed()
     sources = read_sources(archive)
-    mutants = all_of_them = drawn(asked.seed, asked.count, sources, asked.only)
-    if asked.at is not None:
-        mutants = [mutant for mutant in mutants if mutant.number in asked.at]
+    draw = drawn(asked.seed, asked.count, sources, asked.only)
+    mutants = [mutant for mutant in draw if asked.at is None or mutant.number in asked.at]
     if asked.list:
         print(*mutants, sep="\n")
         return 0
-    reached = Reached() if asked.reached is None else _reached(asked.reached, all_of_them, archive)
+    reached = Reached() if asked.reached is None else _reached(asked.reached, draw, archive)
     noticed = _try_all(mutants, archive, reached, asked.jobs, asked.seconds_each)
     print(f"{noticed} of {len(mutants)} noticed")
     return 0 if noticed * 100 >= asked.at_least * len(mutants) else 1
-
-
-def kill_those_left(folder: Path) -> None:
-    """Kill what the tests of a folder have started, whose end nobody waits for any more.
-
-    A gateway has a session of its own, and with a change in it what it computes may never end.
-    """
-    mark = f"{TRIED_IN}={folder}\0".encode()
-    for one in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if mark in one.read_bytes():
-                os.kill(int(one.parent.name), signal.SIGKILL)
 
 
 def _span(text: str) -> range:
@@ -208,7 +187,7 @@ def _span(text: str) -> range:
     return range(int(first), int(last or first) + 1)
 
 
-def _reached(kept: Path, mutants: list[Mutant], archive: bytes) -> Reached:
+def _reached(kept: Path, draw: list[Mutant], archive: bytes) -> Reached:
     """Read which tests reach which change; run all tests with probes where nothing is kept yet."""
     if not kept.exists():
         sources = read_sources(archive)
@@ -216,26 +195,20 @@ def _reached(kept: Path, mutants: list[Mutant], archive: bytes) -> Reached:
             folder = Path(name) / "probed"
             _unpack(archive, folder)
             shutil.copy(Path(__file__).parent / "probe.py", folder)
-            for mutant in mutants:
+            for mutant in draw:
                 text = probed(sources[mutant.module], mutant.change, mutant.number)
                 if text is not None:
                     (folder / mutant.module).write_text(text)
-            command = [
-                sys.executable,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "probe",
-                "-p",
-                "no:cacheprovider",
-            ]
-            command += ["-n", str(PROBED_AT_ONCE), "--dist", "loadscope", "--no-loadscope-reorder"]
+            command = [*PYTEST, "-p", "probe", "-n", str(PROBED_AT_ONCE)]
+            command += ["--dist", "loadscope", "--no-loadscope-reorder"]
             environment = os.environ | {"PYTHONPATH": str(folder)}
             # A test that fails here has reached what it reached: nothing is changed yet.
             subprocess.run([*command, "tests"], cwd=folder, env=environment, check=False)
-            shutil.copy(folder / "reached.txt", kept)
-    return read(kept.read_text().splitlines())
+            kept.write_text(f"{drawn_as(draw)}\n{(folder / 'reached.txt').read_text()}")
+    first, *noted = kept.read_text().splitlines()
+    if first != drawn_as(draw):
+        sys.exit(f"--reached {kept}: of another draw or other sources; name a file that is not yet")
+    return read(noted)
 
 
 def _try_all(

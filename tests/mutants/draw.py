@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from changes import Change, changes_of
@@ -30,6 +31,11 @@ class Mutant:
 
     def __str__(self) -> str:
         return f"{self.number:3} {self.module} {self.change}"
+
+
+def drawn_as(mutants: Iterable[Mutant]) -> str:
+    """Return what tells a draw from any other one, in one word."""
+    return hashlib.sha256("\n".join(map(str, mutants)).encode()).hexdigest()
 
 
 def drawn(seed: int, count: int, sources: Mapping[str, str], below: str) -> list[Mutant]:

@@ -6,12 +6,15 @@ import ast
 import io
 import re
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 WITH_PROCESSES = ("tests/conformance", "tests/system", "tests/interop", "tests/limits")
 """Folders whose tests start the whole gateway, which imports what their files do not."""
 
+FILES_AT_FIRST = 4
+FILES_AT_ONCE = 12
+"""The number of test files that one call of pytest gets: a start of it costs some seconds."""
 _NEAREST = 8
 """So many of the nearest come before those that are named after the module."""
 _WORDS = re.compile(r"[a-z0-9]+")
@@ -58,6 +61,14 @@ def test_files_for(
         )
     nearest, others = found[:_NEAREST], found[_NEAREST:]
     return nearest + sorted(others, key=lambda path: not _is_named_after(path, module))
+
+
+def in_portions(files: Sequence[str]) -> list[list[str]]:
+    """Return test files in portions for one call of pytest each, few in the first one."""
+    starts = [0, *range(FILES_AT_FIRST, len(files), FILES_AT_ONCE)]
+    ends = [*starts[1:], len(files)]
+    portions = [[*files[start:end]] for start, end in zip(starts, ends, strict=True)]
+    return [portion for portion in portions if portion]
 
 
 def _is_named_after(path: str, module: str) -> bool:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+if TYPE_CHECKING:  # a gateway that comes to a probe needs none of it
+    import pytest
 
-RECORD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "reached.txt")  # noqa: PTH118,PTH120,PTH100
+RECORD = Path(__file__).resolve().with_name("reached.txt")
 """Lines of a number, a tab and a test: the change that the test reached, or the seconds it took."""
 _noted: set[tuple[int, str]] = set()
 _seconds: dict[str, float] = defaultdict(float)
@@ -37,7 +40,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def _append(line: str) -> None:
     try:
-        with open(RECORD, "a", encoding="utf-8") as record:  # noqa: PTH123
+        with RECORD.open("a", encoding="utf-8") as record:
             record.write(line)
     except OSError:
         pass  # a process that may write nothing, such as a driver: those beside it are seen

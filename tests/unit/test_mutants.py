@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import signal
 import subprocess
@@ -16,6 +15,7 @@ sys.path.append(str(Path(__file__).parents[1] / "mutants"))
 changes = importlib.import_module("changes")
 draw = importlib.import_module("draw")
 importers = importlib.import_module("importers")
+leftover = importlib.import_module("leftover")
 patience = importlib.import_module("patience")
 reach = importlib.import_module("reach")
 summary = importlib.import_module("summary")
@@ -296,24 +296,33 @@ def test_what_reaches_a_change_is_tried_the_cheapest_files_first_in_portions() -
     assert list(reached.portions(3)) == []
 
 
+def test_files_come_few_at_first_and_none_in_no_portion() -> None:
+    files = [f"tests/test_{number}.py" for number in range(20)]
+    assert importers.in_portions(files) == [files[:4], files[4:16], files[16:]]
+    assert importers.in_portions(files[:4]) == [files[:4]]
+    assert importers.in_portions([]) == []
+
+
+def test_a_draw_is_known_by_all_that_is_drawn() -> None:
+    sources = {f"dtls/{name}.py": f"{name} = 1 + 2\n" for name in "abc"}
+    known = {
+        draw.drawn_as(draw.drawn(seed, count, sources, ""))
+        for seed, count in ((1, 3), (1, 3), (1, 2), (2, 3))
+    }
+    assert len(known) == 3
+
+
 def test_what_the_tests_of_a_change_left_running_is_killed_and_nothing_else(tmp_path: Path) -> None:
-    path = Path(changes.__file__).parent / "__main__.py"
-    spec = importlib.util.spec_from_file_location("mutants_of_a_test", path)
-    assert spec is not None
-    assert spec.loader is not None
-    program = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = program  # its dataclasses look there for their module
-    spec.loader.exec_module(program)
     waits = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 
     def started(folder: str) -> subprocess.Popen[bytes]:
-        environment = os.environ | {program.TRIED_IN: str(tmp_path / folder)}
+        environment = os.environ | {leftover.TRIED_IN: str(tmp_path / folder)}
         return subprocess.Popen(
             waits, stdin=subprocess.PIPE, env=environment, start_new_session=True
         )
 
     with started("1") as own, started("10") as other:
-        program.kill_those_left(tmp_path / "1")
+        leftover.kill_those_left(tmp_path / "1")
         assert own.wait(30) == -signal.SIGKILL
         assert other.poll() is None
         other.communicate(b"")
