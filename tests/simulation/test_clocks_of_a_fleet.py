@@ -31,7 +31,7 @@ class Machine:
     heard: dict[int, set[Epoch]] = field(default_factory=dict)
     """The lives that each neighbour told last that it knows of more than hearsay, by link."""
     told_on_the_way: set[Epoch] = field(default_factory=set)
-    """Those of which a neighbour told so that was on the way to their gateway then."""
+    """The lives that a neighbour told so while the way to their gateway led through it."""
 
     @property
     def own(self) -> Epoch:

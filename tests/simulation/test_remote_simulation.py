@@ -21,8 +21,8 @@ from tree_handler.simulation.remote import RemoteWorld
 SEEDS = range(1, 9)
 
 
-def run(seed: int) -> RemoteOutcome:
-    return RemoteWorld(seed, 3 + seed % 6).run()
+def run(seed: int, *, sleepers: bool = False, loses: float = 0.0) -> RemoteOutcome:
+    return RemoteWorld(seed, 3 + seed % 6, sleepers=sleepers, loses=loses).run()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -34,17 +34,13 @@ def test_no_wrong_answer_no_write_twice_and_all_that_is_asked_ends(seed: int) ->
     assert outcome.copies
 
 
-def run_with_sleepers(seed: int) -> RemoteOutcome:
-    return RemoteWorld(seed, 3 + seed % 6, sleepers=True).run()
-
-
 def test_sleepers_break_no_promise_and_are_answered_as_they_would_not_be_without_a_challenge(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    shown = [run_with_sleepers(seed) for seed in SEEDS]
+    shown = [run(seed, sleepers=True) for seed in SEEDS]
     assert not any(one.violations for one in shown)
     monkeypatch.setattr(Repeats, "challenged", lambda *_: [])
-    refused = [run_with_sleepers(seed) for seed in SEEDS]
+    refused = [run(seed, sleepers=True) for seed in SEEDS]
     assert sum(one.answered for one in shown) > sum(one.answered for one in refused) + 50
 
 
@@ -103,29 +99,28 @@ def _waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Outstanding, "next_timer", lambda *_: float("inf"))
 
 
+def _repeats_nothing_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Repeats, "handle_timer", lambda *_: [])
+    monkeypatch.setattr(Repeats, "next_timer", lambda *_: float("inf"))
+
+
 def test_what_is_lost_in_a_change_of_the_tree_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     again = [run(seed) for seed in SEEDS]
     monkeypatch.setattr(Repeats, "moved", lambda *_: [])
-    monkeypatch.setattr(Repeats, "handle_timer", lambda *_: [])
-    monkeypatch.setattr(Repeats, "next_timer", lambda *_: float("inf"))
+    _repeats_nothing_by_the_clock(monkeypatch)
     once = [run(seed) for seed in SEEDS]
     assert sum(one.ended for one in again) < sum(one.ended for one in once) - 100
-
-
-def run_with_losses(seed: int) -> RemoteOutcome:
-    return RemoteWorld(seed, 3 + seed % 6, loses=0.2).run()
 
 
 def test_what_is_lost_while_the_tree_stands_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    again = [run_with_losses(seed) for seed in SEEDS]
+    again = [run(seed, loses=0.2) for seed in SEEDS]
     assert not any(one.violations for one in again)
-    monkeypatch.setattr(Repeats, "handle_timer", lambda *_: [])
-    monkeypatch.setattr(Repeats, "next_timer", lambda *_: float("inf"))
-    once = [run_with_losses(seed) for seed in SEEDS]
+    _repeats_nothing_by_the_clock(monkeypatch)
+    once = [run(seed, loses=0.2) for seed in SEEDS]
     assert sum(one.ended for one in again) < sum(one.ended for one in once) - 100
 
 

@@ -8,9 +8,15 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+# A module of this folder, which no package holds under --import-mode=importlib.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from unstopped_trees import all_but_to_stop
 
 from gateway.tools import cli
 from tree_handler.proof import Verdict
@@ -20,24 +26,16 @@ from tree_handler.routing.destination import Destination
 from tree_handler.sharing.groups import FleetGroups
 from tree_handler.simulation.runs import Options, run
 from tree_handler.simulation.subjects import SUBJECTS
-from tree_handler.spanning.actions import Discard, SpanningAction
 from tree_handler.spanning.spanning_tree import SpanningTree
 
-_taken = SpanningTree.take_actions
-
-
-def _all_but_to_stop(tree: SpanningTree) -> list[SpanningAction]:
-    return [action for action in _taken(tree) if not isinstance(action, Discard)]
-
-
 GUARDS: dict[str, tuple[type, str, Any]] = {
-    "tree": (SpanningTree, "take_actions", _all_but_to_stop),
+    "tree": (SpanningTree, "take_actions", all_but_to_stop),
     "routed": (Destination, "claimed", lambda *_: []),
     "topic": (Destination, "claimed", lambda *_: []),
-    "overlays": (SpanningTree, "take_actions", _all_but_to_stop),
+    "overlays": (SpanningTree, "take_actions", all_but_to_stop),
     "retained": (RetainedSync, "link_up", lambda *_: None),
     "shared": (FleetGroups, "gives", lambda *_: True),
-    "liar": (SpanningTree, "take_actions", _all_but_to_stop),
+    "liar": (SpanningTree, "take_actions", all_but_to_stop),
     "retained-liar": (RetainedProofs, "check", lambda *_: Verdict.PROVEN),
 }
 """The guard that is taken away from each subject, so that some of its runs fail."""

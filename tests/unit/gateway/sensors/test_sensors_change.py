@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import gpiozero
+import installed_package
 import pytest
 from aiocoap.numbers.codes import Code
 from driver_children import driver_children
@@ -347,12 +348,9 @@ def test_a_start_with_a_driver_that_hangs_names_it_and_leaves_out_one_that_was_a
         one.recalled([switch("a"), table], build.at_start)
     one.write(SensorPlan(tables=[{"type": "own", "name": "soil", "does": "hang"}, switch("b")]))
     # In a folder of its own: that of drivers stays on the path.
-    package = tmp_path / "installed" / "own_change-1.0.dist-info"
-    package.mkdir(parents=True)
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: own-change\nVersion: 1.0\n")
-    points = f"[{drivers.ENTRY_POINTS}]\nown = own_change:Own\n"
-    (package / "entry_points.txt").write_text(points)
-    installed = package.parent
+    installed = tmp_path / "installed"
+    points = {"own": "own_change:Own"}
+    installed_package.write(installed, "own-change", drivers.ENTRY_POINTS, points)
     (installed / "own_change.py").write_text(OWN)
     monkeypatch.syspath_prepend(str(installed))
     one.take(one.recalled([switch("a")], build.at_start))

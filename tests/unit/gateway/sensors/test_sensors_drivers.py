@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import installed_package
 import pytest
 
 from gateway.process.configuration.config import GatewaySettings, load
@@ -193,11 +194,8 @@ def test_an_installed_package_gives_its_class_a_type_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "farm.py").write_text(SOIL)
-    about = tmp_path / "farm-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: farm\nVersion: 1.0\n")
-    points = "[hedgerow.sensors]\nsoil = farm:Soil\nclay = farm:Clay\n"
-    (about / "entry_points.txt").write_text(points)
+    points = {"soil": "farm:Soil", "clay": "farm:Clay"}
+    installed_package.write(tmp_path, "farm", "hedgerow.sensors", points)
     monkeypatch.syspath_prepend(tmp_path)
     assert built(None, type="soil").read() == 10.0
     assert "no class 'Clay'" in refused(None, type="clay")

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import installed_package
 import pytest
 from driver_children import driver_children
 from page_answers import checked
@@ -69,17 +70,14 @@ async def gateway(tmp_path: Path) -> AsyncIterator[PageGateway]:
 def hostile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Drivers of an installed package, for this process and for those that it starts."""
     folder = tmp_path / "installed"
-    package = folder / "hostile_driver-1.dist-info"
-    package.mkdir(parents=True)
+    points = {
+        "hostile": "hostile_page_driver:Hostile",
+        "missing": "no_such_module:Class",
+        "stuck": "hangs_on_import:Class",
+    }
+    installed_package.write(folder, "hostile-driver", drivers.ENTRY_POINTS, points)
     (folder / "hostile_page_driver.py").write_text(HOSTILE)
     (folder / "hangs_on_import.py").write_text("import time\ntime.sleep(3600)\n")
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: hostile-driver\nVersion: 1\n")
-    (package / "entry_points.txt").write_text(
-        f"[{drivers.ENTRY_POINTS}]\n"
-        "hostile = hostile_page_driver:Hostile\n"
-        "missing = no_such_module:Class\n"
-        "stuck = hangs_on_import:Class\n"
-    )
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setenv("PYTHONPATH", str(folder))
     yield
