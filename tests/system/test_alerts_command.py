@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
+from dtls_clients import DtlsPeer
 from mqtt_peer import Peer
 
+from dtls.context import ClientContext
 from gateway.mqtt import Version
 from gateway.process.configuration import config
 from gateway.process.running.gateway_process import GatewayProcess
@@ -158,6 +160,18 @@ async def test_guessed_passwords_are_told_once_also_over_a_restart(
     assert hook.changes("refused-logins") == ["raised"]
     status = place.process.status()["alerts"]
     assert (status["standing"], status["ways"]["webhook"]["waiting"]) == (1, 0)
+
+
+async def test_who_is_refused_over_dtls_counts_with_wrong_passwords(
+    place: Place, hook: Hook
+) -> None:
+    await place.guess(2)  # three are told of
+    for _ in range(2):
+        stranger = ClientContext("stranger", bytes(32))
+        with pytest.raises(ConnectionRefusedError):
+            async with DtlsPeer(stranger, place.process.parts.coap.coaps_port):
+                pass
+    await until(lambda: hook.changes("refused-logins") == ["raised"])
 
 
 async def test_an_alert_is_shown_acknowledged_and_silenced_by_the_command(

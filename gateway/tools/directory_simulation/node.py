@@ -53,6 +53,11 @@ DEADLINE_S: Final = 5.0
 TURN_S: Final = 0.001
 """The time after which a look-up goes on that need not wait for anybody."""
 ACTUATOR: Final = ("actuator",)
+DEVICE: Final = "coap://192.0.2.1"
+"""The base of a device that serves its resources itself."""
+OWN: Final = "coap://127.0.0.1"
+"""The base of what a gateway serves, by its own address; others reach it by the tree."""
+_COAP_PORT: Final = 5683
 _TREE: Final = "model"
 _NEVER: Final = (-1, -1)
 
@@ -126,7 +131,7 @@ class DirectoryNode:
         registrations: list[Registration],
         known: list[MemberRecord],
     ) -> None:
-        self.record = record
+        self.record = replace(record, coap_port=_COAP_PORT)
         self._world = world
         self._known = known
         self._registrations = registrations
@@ -339,10 +344,11 @@ class DirectoryNode:
 
         go_on()
 
-    def register(self, endpoint: str, links: list[WebLink], lifetime_s: int) -> None:
+    def register(
+        self, endpoint: str, links: list[WebLink], lifetime_s: int, *, base: str = DEVICE
+    ) -> None:
         """A device registers."""
-        now = self.gateway.now
-        self.registry.register(endpoint, links, now, base="coap://192.0.2.1", lifetime_s=lifetime_s)
+        self.registry.register(endpoint, links, self.gateway.now, base=base, lifetime_s=lifetime_s)
         self._set_timer()
 
     # -- time ------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from dataclasses import field, replace
 from functools import partial
 from typing import ClassVar, Final, Self
 
-from gateway.tools.directory_simulation.ledger import RegistrationLedger, endpoint_of
-from gateway.tools.directory_simulation.node import ACTUATOR, DirectoryNode
+from gateway.tools.directory_simulation.ledger import RegistrationLedger, endpoint_of, owner_of
+from gateway.tools.directory_simulation.node import ACTUATOR, DEVICE, OWN, DirectoryNode
 from light_dataclasses import dataclass
 from resource_directory.digest import AFTER_S, EVERY_S
 from resource_directory.link_format import WebLink, parse
@@ -175,7 +175,8 @@ class DirectoryWorld:
         own = node.record.id
         endpoint = f"{own}.{self._count}"
         kind = f"kind-{kind_of(endpoint)}"
-        node.register(endpoint, [WebLink(f"/{endpoint}", (("rt", kind),))], lifetime_s)
+        links = [WebLink(f"/{endpoint}", (("rt", kind),))]
+        node.register(endpoint, links, lifetime_s, base=base_of(endpoint))
         self.ledger.registered(own, endpoint, self.now, self.now + lifetime_s)
         return endpoint
 
@@ -349,6 +350,7 @@ class DirectoryWorld:
         checks: list[_Expected] = []
         for gateway_id in askers:
             node, place = self.nodes[gateway_id], records[gateway_id].place
+            ways = {name: f"/q/{of.prefix}" for name, of in records.items()} | {gateway_id: ""}
             if {record.id: record for record in node.members} != records:
                 self.violated(9, f"{gateway_id} has other records than their gateways")
             in_domain = [one for one, of in able.items() if of.domain == place.domain]
@@ -364,7 +366,7 @@ class DirectoryWorld:
                     {one for one in self.ledger.at(within, self.now, s) if kind_of(one) in kinds}
                     for s in (ASKING_S, 0.0)
                 )
-                checks.append(_Expected(f"{gateway_id} asked {asked}", due, may))
+                checks.append(_Expected(f"{gateway_id} asked {asked}", ways, due, may))
                 self.look_up(node, *asked, told=checks[-1].found.append)
         self.fleet.run(ASKING_S)
         for expected in checks:
@@ -374,9 +376,13 @@ class DirectoryWorld:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """A look-up after peace: what it has to find, what may be expiring, and what came."""
+    """A look-up after peace: what it has to find, what may be expiring, and what came.
+
+    Each link of a gateway's own has to begin with the way to it, by its id in `ways`.
+    """
 
     who: str
+    ways: dict[str, str]
     due: set[str]
     may: set[str]
     found: list[list[WebLink]] = field(default_factory=list)
@@ -394,11 +400,22 @@ class _Expected:
             yield f"it lacks {lacks} and has {extra} too much"
         if any(link.get(STALE) for link in self.found[0]):
             yield "something is stale"
+        for link, endpoint in zip(self.found[0], told, strict=True):
+            if (
+                base_of(endpoint) == OWN
+                and link.href != f"{self.ways[owner_of(endpoint)]}/{endpoint}"
+            ):
+                yield f"the way to {endpoint} is {link.href}"
 
 
 def kind_of(endpoint: str) -> int:
     """Return the number of an endpoint's kind."""
     return int(endpoint.rpartition(".")[2]) % KINDS
+
+
+def base_of(endpoint: str) -> str:
+    """Return where an endpoint is served: one of three by its gateway."""
+    return DEVICE if int(endpoint.rpartition(".")[2]) % 3 else OWN
 
 
 def run(options: DirectoryOptions) -> Report:

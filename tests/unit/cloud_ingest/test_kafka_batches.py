@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_ingest.collector import topic_epochs
 from cloud_ingest.collector.kafka_batches import KafkaMessage, PartitionBatches, topic_of
+from cloud_ingest.collector.kafka_topics import partitions_of
 from cloud_ingest.collector.topic_epochs import KnownTopic
 from tree_handler import batch
 from tree_handler.batch import Epoch
@@ -102,3 +106,23 @@ def test_a_topic_that_was_made_anew_has_another_epoch_and_one_whose_id_is_learnt
     without = topic_epochs.known(None, "")
     assert without == KnownTopic(1)
     assert topic_epochs.known(without, "id-1") == KnownTopic(1, "id-1")
+
+
+class Cluster:
+    """Stands for a consumer whose cluster answers with a topic, or with what is wrong with it."""
+
+    def __init__(self, partitions: tuple[int, ...], error: KafkaError | None = None) -> None:
+        self._partitions = dict.fromkeys(partitions)
+        self._error = error
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        told = SimpleNamespace(partitions=self._partitions, error=self._error)
+        return SimpleNamespace(topics={topic: told})
+
+
+def test_partitions_are_told_in_their_order_and_what_is_wrong_with_a_topic_is_not_none() -> None:
+    consumer: Any = Cluster((2, 0, 1))
+    assert partitions_of(consumer, "meters") == [0, 1, 2]
+    unreadable: Any = Cluster((), KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    with pytest.raises(KafkaException):
+        partitions_of(unreadable, "meters")

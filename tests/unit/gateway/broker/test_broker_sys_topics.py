@@ -6,6 +6,7 @@ import asyncio
 import math
 import re
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,16 @@ from mqtt_peer import Bench, Peer
 from ports import free_port
 
 from gateway.broker.statistics.load import LoadAverages
-from gateway.mqtt import PingReq, PingResp, Publish, Subscribe, SubscriptionRequest, Version
+from gateway.broker.statistics.sys_topics import counts
+from gateway.mqtt import (
+    PingReq,
+    PingResp,
+    PropertyId,
+    Publish,
+    Subscribe,
+    SubscriptionRequest,
+    Version,
+)
 from gateway.trust.policy.older import AccessPolicy, Rules
 from gateway.trust.policy.policy import Policy
 
@@ -23,6 +33,7 @@ PEERS = [
     pytest.mark.peer("mosquitto_sub", "mosquitto-clients"),
 ]
 LIMIT_S = 60
+KEEP = {"properties": {PropertyId.SESSION_EXPIRY_INTERVAL: 3600}}
 FORMS = {
     "a whole number": re.compile(r"\d+"),
     "two decimals": re.compile(r"\d+\.\d\d"),
@@ -179,3 +190,31 @@ async def test_it_is_never_handed_in_for_the_log_or_the_tree(started: Bench) -> 
             await asyncio.sleep(0)
     assert started.entries == []
     assert len(core.retention) == 0
+
+
+async def test_the_store_is_what_is_retained_queued_and_in_flight(started: Bench) -> None:
+    core = started.broker.core
+    source, away = await started.connect("source"), await started.connect("away", **KEEP)
+    await away.subscribe("a")
+    away.close()
+    async with asyncio.timeout(LIMIT_S):
+        while core.sessions.offline_count == 0:
+            await asyncio.sleep(0)
+    reading = await started.connect("reading")
+    await reading.subscribe("b")
+    empty = counts(core)
+    sizes = []
+    for topic, payload, retain in (("r", b"x" * 10, True), ("a", b"x" * 2_000, False)):
+        await source.publish(topic, payload, retain=retain)
+        sizes.append(counts(core)["store/messages/bytes"])
+    await source.publish("b", b"x" * 30_000)  # which its reader does not acknowledge
+    assert isinstance(await reading.next(), Publish)
+    full = counts(core)
+    assert empty["store/messages/count"] == empty["store/messages/bytes"] == 0
+    assert full["messages/stored"] == full["store/messages/count"] == 3
+    assert full["messages/inflight"] == full["retained messages/count"] == 1
+    retained, queued, inflight = (
+        later - before for before, later in pairwise((0, *sizes, full["store/messages/bytes"]))
+    )
+    beside = (retained - 10, queued - 2_000, inflight - 30_000)  # topics and places
+    assert all(0 < size < 1_000 for size in beside), beside

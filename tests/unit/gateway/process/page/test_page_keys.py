@@ -172,6 +172,8 @@ async def test_a_request_is_made_handed_out_answered_and_its_key_never_leaves(
         assert (await anna.ask("POST", "keys/request", {}))[0] == 200
         assert (await anna.ask("DELETE", "keys/request"))[0] == 200
         assert not waiting.exists()
+    made = [one for one in gateway.audit if one["what"] == "key made and certificate requested"]
+    assert [one["addresses"] for one in made] == [["north.lan", "10.0.0.2"], None]
 
 
 async def test_stores_stay_stores_under_the_gateways_own_password(tmp_path: Path) -> None:
