@@ -33,8 +33,8 @@ PATH: Final = ("hierarchy",)
 SUBSTITUTES: Final = 3
 """So many are named of each gateway."""
 PAUSE_S: Final = 0.2
-_log = logging.getLogger(__name__)
 """Changes within this time are told together."""
+_log = logging.getLogger(__name__)
 
 _PATH_VALUES = tuple(segment.encode() for segment in PATH)
 _NOT_TOLD: Final = CoapResponse(
