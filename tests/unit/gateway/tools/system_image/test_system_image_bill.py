@@ -142,6 +142,13 @@ def test_a_copyright_file_for_people_asserts_nothing() -> None:
     )
 
 
+def test_a_file_with_more_than_sixty_licences_asserts_nothing() -> None:
+    lines = [f"License: own-{number}" for number in range(61)]
+    most = licences.debian("\n".join(["Format: 1.0", *lines[:60]]))
+    assert (most[0].count(" AND "), len(most[1])) == (59, 60)
+    assert licences.debian("\n".join(["Format: 1.0", *lines])) == ("NOASSERTION", frozenset())
+
+
 @given(names=st.lists(st.text(min_size=1, max_size=70), max_size=5))
 @example(names=["|"])
 @example(names=[",", "a and ,"])
