@@ -165,6 +165,33 @@ async def test_a_pin_goes_from_the_sensor_before_to_the_one_after(
     await until(is_free)
 
 
+async def test_who_is_removed_while_it_waits_for_a_pin_is_never_read(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpiozero.Device, "pin_factory", MockFactory())
+    readings = place.gateway.process.parts.readings
+    pump = '[[sensors]]\ntype = "gpio-out"\nname = "{}"\npin = 4\n'
+    told = list[str]()
+    readings.sampler.listen(lambda sensor: told.append(sensor.name))
+    await place.reload(pump.format("before"))
+    await until(lambda: "before" in told)
+    gate, close = threading.Event(), OutputPin.close
+
+    def slowly(pin: OutputPin) -> None:
+        gate.wait()
+        close(pin)
+
+    monkeypatch.setattr(OutputPin, "close", slowly)
+    await place.reload(pump.format("meanwhile"))
+    [meanwhile] = readings.sensors
+    await place.reload(SWITCH.format("kept", ""))
+    await place.reload(SWITCH.format("kept", "") + pump.format("after"))
+    gate.set()
+    await until(lambda: "after" in told)
+    assert not readings.sampler.reads(meanwhile)
+    assert "meanwhile" not in told
+
+
 async def test_home_assistant_learns_of_sensors_that_come_and_go(place: Place) -> None:
     home = "[home_assistant]\ndiscovery = true\n"
     await place.gateway.stop()
