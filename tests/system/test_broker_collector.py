@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import sys
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
@@ -126,7 +127,7 @@ async def test_what_the_broker_accepted_is_in_the_spool_though_the_collector_is_
     collector = CollectorProcess(tmp_path, broker.port, f'version = "{version}"')
     await started(stack, collector)
     payloads = [b"%d" % number for number in range(3_000)]
-    kills = 3
+    kills, begin_us = 3, time.time_ns() // 1_000
     for part in range(kills):
         some = payloads[part * 1_000 : (part + 1) * 1_000]
         publishing = asyncio.create_task(publish(broker.port, some))
@@ -138,6 +139,8 @@ async def test_what_the_broker_accepted_is_in_the_spool_though_the_collector_is_
     payloads.append(b"for the last life")
     await publish(broker.port, payloads[-1:])
     await collector.has(payloads)
+    times_us = [header.origin_time_us for header, _ in collector.batches()]
+    assert begin_us <= min(times_us) <= max(times_us) <= time.time_ns() // 1_000
     await collector.has(payloads)
     assert await collector.stop() == 0
     found = collector.payloads()
