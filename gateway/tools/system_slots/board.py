@@ -13,7 +13,8 @@ from gateway.tools.system_slots.trial import StartedSlots
 
 FIRMWARE = Path("/proc/device-tree/chosen/bootloader")
 """The firmware's word on the start (Raspberry Pi documentation, "Device trees")."""
-_BLOCKS = Path("/sys/dev/block")
+BLOCKS = Path("/sys/dev/block")
+"""Where the kernel tells of disks and partitions, by their numbers (sysfs(5))."""
 _SYSTEMCTL = "/usr/bin/systemctl"
 _SYSTEMCTL_S = 60.0
 TRY = "0 tryboot"
@@ -27,12 +28,16 @@ class Board:
         firmware: the folder that tells of the start.
         partitions: what comes before a partition's number, such as ``/dev/mmcblk0p``; empty for the
             disk that this system's root is on.
+        blocks: the folder that tells which disk that is.
 
     """
 
-    def __init__(self, firmware: Path = FIRMWARE, partitions: str = "") -> None:
+    def __init__(
+        self, firmware: Path = FIRMWARE, partitions: str = "", blocks: Path = BLOCKS
+    ) -> None:
         self._firmware = firmware
         self._partitions = partitions
+        self._blocks = blocks
 
     def running(self) -> StartedSlots:
         """Return what was started, and what is started by default.
@@ -93,7 +98,7 @@ class Board:
             SystemSlotError: the disk can't be told.
 
         """
-        return Path(f"{self._partitions or _own_disk(running)}{number}")
+        return Path(f"{self._partitions or _own_disk(self._blocks, running)}{number}")
 
     def _default(self, running: Slot) -> Slot:
         path = self.partition(slots.AUTOBOOT_PARTITION, running)
@@ -112,9 +117,9 @@ def _autoboot_at(descriptor: int) -> int:
     return fat_file.offset_of(read_at, slots.AUTOBOOT_NAME, slots.AUTOBOOT_BYTES)
 
 
-def _own_disk(running: Slot) -> str:
+def _own_disk(blocks: Path, running: Slot) -> str:
     device = Path("/").stat().st_dev
-    told = _BLOCKS / f"{os.major(device)}:{os.minor(device)}" / "uevent"
+    told = blocks / f"{os.major(device)}:{os.minor(device)}" / "uevent"
     try:
         lines = dict(line.partition("=")[::2] for line in told.read_text().splitlines())
     except OSError as error:

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pi_firmware import started_partition
 
+from gateway.tools.system_slots import board as boards
 from gateway.tools.system_slots import slots, trial
 from gateway.tools.system_slots.folder import SystemFolder
 from gateway.tools.system_slots.guard import SystemGuard
@@ -370,3 +371,32 @@ def test_on_a_full_disk_the_system_before_stays_and_tries_nothing_that_is_not_co
         before.watch("1", lambda _s: None, lambda: 0.0)
     assert board.restarts == []
     assert (folder.trial() is None) is (attempts == 0)
+
+
+def blocks_with(folder: Path, lines: str) -> Path:
+    device = Path("/").stat().st_dev
+    told = folder / f"{os.major(device)}:{os.minor(device)}" / "uevent"
+    told.parent.mkdir()
+    told.write_text(lines)
+    return folder
+
+
+def test_a_slots_partitions_are_on_the_card_that_its_own_root_is_on(tmp_path: Path) -> None:
+    number = Slot.B.root_partition
+    blocks = blocks_with(tmp_path, f"MAJOR=179\nDEVNAME=mmcblk0p{number}\nDEVTYPE=partition\n")
+    board = boards.Board(blocks=blocks)
+    assert board.partition(1, Slot.B) == Path("/dev/mmcblk0p1")
+    with pytest.raises(SystemSlotError, match="no card of ours"):
+        board.partition(1, Slot.A)
+
+
+@pytest.mark.parametrize("lines", ["", "MAJOR=254\nDEVNAME=dm-0\n"])
+def test_a_root_on_no_partition_of_a_slot_is_no_card_of_ours(tmp_path: Path, lines: str) -> None:
+    board = boards.Board(blocks=blocks_with(tmp_path, lines))
+    with pytest.raises(SystemSlotError, match="no card of ours"):
+        board.partition(1, Slot.A)
+
+
+def test_a_root_that_the_kernel_tells_nothing_of_is_on_no_partition(tmp_path: Path) -> None:
+    with pytest.raises(SystemSlotError, match="on no partition"):
+        boards.Board(blocks=tmp_path).partition(1, Slot.A)
