@@ -176,17 +176,8 @@ class RequestReceived:
         self.peer = peer
         self.request = request
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, RequestReceived) and self._all() == other._all()
-
-    def __hash__(self) -> int:
-        return hash(self._all())
-
     def __repr__(self) -> str:
         return f"RequestReceived({self.exchange}, {self.peer}, {self.request})"
-
-    def _all(self) -> tuple[object, ...]:
-        return (self.exchange, self.peer, self.request)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import aiocoap
 import pytest
@@ -24,6 +24,7 @@ from dtls.keystore import Keystore
 from gateway.coap.peers import session_peer
 from gateway.coap.sensors.device_observers import OBSERVED_BODY_MAX
 from gateway.coap.sensors.resources import SensorResources
+from gateway.coap.sensors.roll import SensorRoll
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.sensors import device_resource
@@ -267,6 +268,39 @@ async def test_a_child_is_created_read_set_and_deleted_at_run_time(served: Serve
     assert (await served.ask(Code.DELETE, child)).code == Code.DELETED
     assert (await served.ask(Code.GET, child)).code == Code.NOT_FOUND
     assert len(served.machine.children) == 0
+
+
+class AddedSensors:
+    """Stands for the sensors of a gateway: those of these names were added."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+        self.removed: list[str] = []
+
+    def is_added(self, name: str) -> bool:
+        return name in self.names
+
+    async def remove(self, name: str, check: Any = None) -> Sequence[str]:
+        self.removed.append(name)
+        return [name]
+
+
+async def test_a_delete_of_a_sensor_that_was_added_removes_it_and_of_any_other_is_the_devices(
+    served: Served,
+) -> None:
+    added = AddedSensors(set())
+    served.sensors.roll(cast(SensorRoll, added))
+    served.sensors.remove("hall/machine")
+    served.sensors.add(served.machine)
+    at, child = "hall/machine", "hall/machine/jobs/0"
+    assert (await served.ask(Code.DELETE, at)).code == Code.DELETED
+    assert ([call.method for call in served.machine.calls], added.removed) == (["DELETE"], [])
+    served.machine.children.add("jobs/0", Job(""))
+    added.names.add(at)
+    assert (await served.ask(Code.DELETE, child)).code == Code.DELETED
+    assert (len(served.machine.children), added.removed) == (0, [])
+    assert (await served.ask(Code.DELETE, at)).code == Code.DELETED
+    assert (len(served.machine.calls), added.removed) == (1, [at])
 
 
 async def test_links_of_children_come_and_go_with_attributes_of_their_own(served: Served) -> None:
