@@ -158,11 +158,13 @@ def _edited(text: str, edit: Callable[[Any], None]) -> str:
 
 def _are_same(one: Any, other: Any) -> bool:
     """Return whether two values of TOML are the same, ``nan`` too, which equals nothing."""
-    if isinstance(one, dict) and isinstance(other, dict):
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
         return one.keys() == other.keys() and all(_are_same(one[k], other[k]) for k in one)
-    if isinstance(one, list) and isinstance(other, list):
+    if isinstance(one, list):
         return len(one) == len(other) and all(map(_are_same, one, other))
-    return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124
+    return bool(one == other or (one != one and other != other))  # noqa: PLR0124
 
 
 def _parsed(text: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cloud_ingest.ingest import decoding
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.decoding import carry_out
 from cloud_ingest.ingest.halving import BLAMED
@@ -22,6 +23,8 @@ from cloud_ingest.ledger.number_ledger import NumberLedger, Stream
 from cloud_ingest.spool.segments import ranges, read_mark, segments
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.store import TableStore
+from tree_handler import batch
+from tree_handler.batch import BatchError
 
 POISON = b"1e7"
 GATEWAYS = ("gw-a", "gw-b", "gw-c")
@@ -178,3 +181,26 @@ def test_any_messages_of_a_task_can_be_those_with_which_it_fails(
     monkeypatch.setattr(TelemetryColumns, "table", fail_at(*poison))
     order = order_of(filled)
     check(order, carry_out(order), {(origin, n) for origin in GATEWAYS for n in poison})
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (BatchError("its rows end early"), "its rows end early"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+    ],
+)
+def test_of_a_batch_that_can_not_be_read_its_name_and_the_reason_are_told(
+    error: Exception, told: str, filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = decoding.proven_rows
+
+    def failing(frame: bytes, header: batch.Header, seals: Any) -> Any:
+        if (header.origin, header.first) == ("gw-b", 11):
+            raise error
+        return read(frame, header, seals)
+
+    monkeypatch.setattr(decoding, "proven_rows", failing)
+    [(spool, _, at, why)] = carry_out(order_of(filled)).damaged
+    assert (spool, at > 0) == (str(filled.folder), True)
+    assert why == f"batch gw-b/1 logged 11..20: {told}"

@@ -11,6 +11,7 @@ from gateway.tools.system_image import __main__ as command
 from gateway.tools.system_image import building
 from gateway.tools.system_image.building import BuiltImage
 from gateway.tools.system_image.order import ImageOrder
+from gateway.tools.system_image.root_file_system import RootFileSystem
 
 
 class Builder:
@@ -85,3 +86,25 @@ def test_switches_and_lists_come_into_the_order(
     assert order.roles == ("time", "firewall")
     assert order.packages == ("a", "b", "c")
     assert (order.sizes.boot, order.sizes.root, order.sizes.data) == (111, 2222, 333)
+
+
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_a_root_is_made_of_the_packages_and_of_the_kernels_unless_it_is_left_out(
+    has_kernel: bool, builder: Builder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1")
+    arguments = () if has_kernel else ("--no-kernel",)
+    order = ordered(builder, tmp_path, "--packages", "chrony,nftables", *arguments)
+    made_by = tmp_path / "mmdebstrap"
+    made_by.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" >{tmp_path}/arguments\n')
+    made_by.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    RootFileSystem(order, tmp_path).bootstrap()
+    [include] = [
+        line for line in (tmp_path / "arguments").read_text().split("\n") if "--include=" in line
+    ]
+    installed = set(include.removeprefix("--include=").split(","))
+    kernel = set(order.base.kernel)
+    assert {"chrony", "nftables"} <= installed
+    assert installed & kernel == (kernel if has_kernel else set())
+    assert kernel
