@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -111,6 +112,12 @@ def test_a_pack_of_readings_is_a_table() -> None:
     assert first[:3] == ["gw/a", "21.5", "Cel"]
     assert second[:2] == ["gw/door", "true"]
     assert (third[:2], third[-1]) == (["gw/label", "AAE"], "uncertain")
+    # In the order of the columns, and in the time of whoever looks.
+    times = [" ".join(one) for one in (first[3:5], second[2:4], third[2:4])]
+    assert times == [
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(1_760_000_000 + later_s))
+        for later_s in (0, 1, 0)
+    ]
 
 
 @pytest.mark.parametrize("payload", [b"{}", b"[]", b"[1]", b"no", b'[{"n": "a"}]'])

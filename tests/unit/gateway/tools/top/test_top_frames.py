@@ -77,6 +77,13 @@ def widest(frame: TopFrame) -> int:
     return max(sum(width_of(text) for text, _ in line) for line in frame.lines)
 
 
+def test_figures_stand_in_one_line_where_they_just_fit() -> None:
+    [line] = [one for one in shown("all", FrameSize(200, 24)).lines if one[0][0] == "alerts "]
+    width = sum(width_of(text) for text, _ in line)
+    assert line in shown("all", FrameSize(width, 24)).lines
+    assert line not in shown("all", FrameSize(width - 1, 24)).lines
+
+
 @pytest.mark.parametrize("size", SIZES, ids=lambda one: f"{one.cells}x{one.rows}")
 @pytest.mark.parametrize("name", [*OF_GATEWAY, FLEET])
 def test_each_panel_looks_as_it_is_written_down(name: str, size: FrameSize) -> None:
