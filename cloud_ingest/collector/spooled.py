@@ -15,11 +15,11 @@ from tree_handler.batch import Epoch
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.members.place import check_name
+from tree_handler.proof import MAX_SIGNATURE_BYTES
 
 MAX_TOLD_ROWS: Final = 1_000
 MAX_TOLD_RANGES: Final = 10_000
 """In one; the next has the rest. Of a stream with more, the latest are told."""
-MAX_SIGNATURE_BYTES: Final = 255
 _MAX_NUMBER: Final = (1 << 64) - 1
 _NAME_CHARACTERS_MAX: Final = 256
 

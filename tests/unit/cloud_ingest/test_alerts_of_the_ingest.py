@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -245,6 +246,22 @@ def test_a_job_that_was_killed_three_times_says_so_in_the_tables_once_it_lives(s
     assert [(row["kind"], row["gateway"], row["severity"]) for row in rows] == [
         ("ingest-failing", "", "critical")
     ]
+
+
+def test_the_watch_waits_for_no_micro_batch(spool: Any) -> None:
+    spool.readings("gw-a", 1, 1, 4)
+    spool.sync()
+    whole = segments(spool.folder, read_mark(spool.folder))
+    there = ranges(spool.folder, whole, 0, whole[-1].start + whole[-1].length)
+    tables = spool.folder.parent / "tables"
+    ingest = Ingest(IngestSettings(TableStore(str(tables))))
+    ingest.take(cast(Any, Steps("q", there)), 0)
+    with ingest.busy:
+        beside = threading.Thread(target=ingest.nothing_came, args=([spool.folder],), daemon=True)
+        beside.start()
+        beside.join(60)
+        assert not beside.is_alive()
+    ingest.close()
 
 
 def test_a_quarantine_that_grows_is_told_until_messages_are_read_again() -> None:

@@ -53,6 +53,9 @@ def test_a_statement_that_was_cut_is_refused(told: SpoolStatement, data: st.Data
 
 def test_a_signature_goes_beside_it() -> None:
     assert unsigned(signed(b"body", b"signature")) == (b"body", b"signature")
+    assert unsigned(signed(b"body", bytes(255))) == (b"body", bytes(255))
+    with pytest.raises(ProtocolError):
+        unsigned(signed(b"body", bytes(256)))
 
 
 @given(st.sets(NAMES, min_size=2, max_size=6), st.lists(NAMES, min_size=1, max_size=20))

@@ -73,6 +73,16 @@ def test_nobody_else_says_it() -> None:
         )
 
 
+def test_a_seal_is_as_long_as_a_signature_may_be_and_no_longer() -> None:
+    def answer(seal_bytes: int) -> bytes:
+        denial = Denial("gw-a", WANTED, bytes(seal_bytes))
+        return SearchResult(("gw-c", 1, 1), WANTED, frozenset(), True, (denial,)).encode()
+
+    assert SearchResult.decode(answer(255)).denials[0].seal == bytes(255)
+    with pytest.raises(ProtocolError, match="denial"):
+        SearchResult.decode(answer(256))
+
+
 def test_an_origin_that_cannot_read_its_log_denies_nothing_and_its_answer_is_not_complete() -> None:
     origin = searches("gw-a", Intervals([(1, 3)]))
     origin.receive_seek(SEEKER, Seek(("gw-c", 1, 1), WANTED), 0.0)

@@ -69,3 +69,14 @@ def test_other_bytes_are_refused_and_nothing_else_is_raised(data: bytes) -> None
 def test_a_field_out_of_range_is_refused(row: tuple[object, ...]) -> None:
     with pytest.raises(ProtocolError, match="routed"):
         decode(msgpack.packb(row))
+
+
+def test_a_seal_of_a_word_is_as_long_as_a_signature_may_be_and_no_longer() -> None:
+    def claim(seal_bytes: int) -> bytes:
+        return Claim(("gw-a", 1), 2, (("gw-b", 2, 0),), bytes(seal_bytes)).encode()
+
+    word, _ = decode(claim(255))
+    assert isinstance(word, Claim)
+    assert word.seal == bytes(255)
+    with pytest.raises(ProtocolError, match="routed seal"):
+        decode(claim(256))

@@ -289,3 +289,11 @@ def test_a_key_is_known_where_what_it_signed_is_decided(fleet: Fleet, life: int)
     ring.follow_trust(trust(fleet.old, fleet.new))
     ring.add(own(fleet.before).chain)
     assert is_known()
+
+
+def test_a_signature_of_a_statement_is_as_long_as_one_may_be_and_no_longer(fleet: Fleet) -> None:
+    plain = KeyStatement.make("gw-a", 1, (), fleet.a_key.signer)
+    assert KeyStatement.of(replace(plain, signature=bytes(255)).data).signature == bytes(255)
+    for signature in (b"", bytes(256)):
+        with pytest.raises(UntrustedError, match="signature"):
+            KeyStatement.of(replace(plain, signature=signature).data)

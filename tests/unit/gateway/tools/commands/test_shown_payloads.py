@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from gateway.tools.commands.payloads import Table, as_json
+from record_formats.record import Record
 from record_formats.status_record import LinkStatus, StatusRecord
 
 LINKS = (LinkStatus("gw-b", 1.5, "root", "forwarding"),)
@@ -37,3 +39,14 @@ def test_what_is_no_status_record_is_shown_as_anywhere_else() -> None:
     assert Table().line(TOPIC, b"\x81\xa1r\xff", received_s=0.0).endswith("81 a1 72 ff")
     told = json.loads(as_json(TOPIC, b"text", 1, retain=False, received_s=1.0))
     assert told["text"] == "text"
+
+
+def test_what_a_later_record_has_more_is_shown_to_scripts_and_nothing_where_there_is_none() -> None:
+    plain = Record("hall", "Cel", 21.5, 1_700_000_000.0, 7)
+    later = replace(plain, more={"later": b"\x00"})
+    of_plain, of_later = (
+        json.loads(as_json(TOPIC, one.encode(), 1, retain=False, received_s=1.0))["record"]
+        for one in (plain, later)
+    )
+    assert "more" not in of_plain
+    assert of_later == of_plain | {"more": repr(later.more)}
