@@ -98,6 +98,9 @@ def test_the_job_tells_how_far_it_is_behind_its_spools(tmp_path: Path) -> None:
         {"spool": "main"}
     ]
     assert told["hedgerow_ingest_set_aside"].samples[0].labels == {"what": "facts"}
+    committed.note([SpoolRange(str(spool), segment, 0, 500)], "ingest")
+    told = {one.name: one for one in metrics.collect()}
+    assert told["hedgerow_ingest_waiting_bytes"].samples[0].value == 0
 
 
 def test_the_dashboard_tells_of_the_fleet_what_its_tables_say(tmp_path: Path) -> None:

@@ -16,6 +16,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.mqtt import (
+    ConnAck,
+    Connect,
+    PubAck,
+    Publish,
+    SubAck,
+    Subscribe,
+    Version,
+    decode,
+    encode,
+    packet_end,
+)
 from gateway.process.fleet_status.rating import Rating, RatingFile
 from gateway.tools.bench import coap_load, disk, measured_gateway, mqtt_load
 from gateway.tools.bench.errors import BenchError
@@ -155,6 +167,55 @@ async def test_a_broker_that_does_not_answer_is_told_and_not_waited_for(
     async with asyncio.timeout(60), broker(answer) as port:
         with pytest.raises(BenchError, match=told):
             await load(port)
+
+
+class BrokerThatCounts:
+    """Acknowledges the half of what is open each time anything comes, and all when nothing does."""
+
+    def __init__(self) -> None:
+        self.most_open = 0
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data, unacknowledged = b"", list[int]()
+
+        def acknowledge(count: int) -> None:
+            for _ in range(count):
+                writer.write(encode(PubAck(unacknowledged.pop(0)), Version.V5))
+
+        reading = asyncio.create_task(reader.read(1 << 16))
+        while True:
+            done, _ = await asyncio.wait({reading}, timeout=0.05)
+            if not done:
+                acknowledge(len(unacknowledged))
+                continue
+            if not (came := reading.result()):
+                return
+            reading = asyncio.create_task(reader.read(1 << 16))
+            data += came
+            while (found := packet_end(data, 0, 1 << 16)) is not None:
+                body, end = found
+                packet = decode(data[0], data[body:end], Version.V5)
+                data = data[end:]
+                match packet:
+                    case Connect():
+                        writer.write(encode(ConnAck(False, 0), Version.V5))
+                    case Subscribe(packet_id=packet_id):
+                        writer.write(encode(SubAck(packet_id, [1]), Version.V5))
+                    case Publish(packet_id=int(packet_id)):
+                        unacknowledged.append(packet_id)
+            self.most_open = max(self.most_open, len(unacknowledged))
+            acknowledge((len(unacknowledged) + 1) // 2)
+
+
+async def test_no_more_is_open_than_the_window_however_acknowledgements_come() -> None:
+    counting = BrokerThatCounts()
+    async with (
+        asyncio.timeout(60),
+        broker(counting.answer) as port,
+        mqtt_load.connected(port, 30.0) as clients,
+    ):
+        await clients.most_per_s(0.2)
+    assert counting.most_open == mqtt_load.WINDOW
 
 
 async def test_who_listens_nowhere_is_told() -> None:
