@@ -249,8 +249,8 @@ ROWS: Final[Mapping[str, Mapping[str, str]]] = {
         WRONG_VALUE: "gw-x --ca fleet/authority --to a --password-file fleet/operator.password",
     },
     "keys import": {
-        NO_FILE: "none.p12 --to new --password-file fleet/operator.password",
-        NO_RIGHT: "theirs/operator.password --to new --password-file fleet/operator.password",
+        NO_FILE: "none.p12 --to fleet --password-file fleet/operator.password",
+        NO_RIGHT: "theirs/operator.password --to fleet --password-file fleet/operator.password",
         WRONG_VALUE: "wrong.toml --to fleet --password-file fleet/operator.password",
     },
     "keys roll-over": {

@@ -31,6 +31,19 @@ OWN = "gateway.pem"
 AUTHORITIES = "ca.pem"
 
 
+def _folder(options: argparse.Namespace) -> Path:
+    """Return the folder that is written into.
+
+    Raises:
+        WrongUseError: there is none of that name.
+
+    """
+    folder: Path = options.to
+    if not folder.is_dir():
+        raise WrongUseError(f"--to: {folder}: no such folder: make it first")
+    return folder
+
+
 # -- list ------------------------------------------------------------------------------------------
 
 
@@ -68,7 +81,7 @@ def request(options: argparse.Namespace) -> int:
     roles = tuple(options.role or ("gateway",))
     certifying.check_roles(roles)
     certifying.check_names([(name, addresses)], roles)
-    folder: Path = options.to
+    folder = _folder(options)
     key_file, file = folder / f"{name}.key.pem", folder / f"{name}.csr.pem"
     with certifying.named_errors():
         if key_file.exists():
@@ -87,7 +100,7 @@ def request(options: argparse.Namespace) -> int:
 
 def import_store(options: argparse.Namespace) -> int:
     """Write the content of a key store as a gateway's files."""
-    folder: Path = options.to
+    folder = _folder(options)
     with certifying.named_errors():
         content = certifying.unpacked(options.file, options.password_file)
         for name, data, mode in _written(content, options.file, folder):
