@@ -14,7 +14,7 @@ from gateway.tools.system_slots.trial import StartedSlots
 FIRMWARE = Path("/proc/device-tree/chosen/bootloader")
 """The firmware's word on the start (Raspberry Pi documentation, "Device trees")."""
 BLOCKS = Path("/sys/dev/block")
-"""Where the kernel tells of disks and partitions, by their numbers (sysfs(5))."""
+"""The folder in which the kernel tells of disks and partitions, by their numbers (sysfs(5))."""
 _SYSTEMCTL = "/usr/bin/systemctl"
 _SYSTEMCTL_S = 60.0
 TRY = "0 tryboot"
