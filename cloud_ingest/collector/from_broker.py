@@ -16,6 +16,7 @@ from cloud_ingest.collector.broker_session import BrokerMessage, BrokerSession, 
 from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.numbering import BatchNumbering
 from cloud_ingest.collector.source_spool import SourceSpool
+from gateway.base import wall_clock
 from gateway.node.links.refusal import reason
 from gateway.process.configuration.config import ConfigError
 from gateway.process.state_folder.identity import next_boot_epoch
@@ -154,7 +155,7 @@ class BrokerCollector:
             return  # the disk refused; the order stays
         while self._pending:
             rows = [message.row for message in self._pending]
-            frame, header = self._numbering.make(rows, time.time_ns() // 1_000)
+            frame, header = self._numbering.make(rows, wall_clock.now_us())
             if self._spool.commit.append(frame, header) is not None:
                 self._again = asyncio.get_running_loop().call_later(STORE_AGAIN_S, self._try_again)
                 return

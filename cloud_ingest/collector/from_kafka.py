@@ -30,6 +30,7 @@ from cloud_ingest.collector.kafka_settings import KafkaCollectorSettings
 from cloud_ingest.collector.kafka_topics import described, partitions_of
 from cloud_ingest.collector.source_spool import SourceSpool
 from cloud_ingest.collector.topic_epochs import KnownTopic
+from gateway.base import wall_clock
 from gateway.process.configuration.config import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -217,7 +218,7 @@ class KafkaCollector:
         assert topic is not None and partition is not None and offset is not None
         kind, time_ms = message.timestamp()
         has_time = kind != confluent_kafka.TIMESTAMP_NOT_AVAILABLE
-        time_us = time_ms * 1_000 if has_time else time.time_ns() // 1_000
+        time_us = time_ms * 1_000 if has_time else wall_clock.now_us()
         key, value = message.key(), message.value()
         name = topic
         if self._settings.kafka.key_in_topic:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import datetime
 import json
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -29,6 +28,7 @@ from cloud_ingest.dashboard.ready_response import ready_response
 from cloud_ingest.dashboard.rollups import SensorSeries
 from cloud_ingest.dashboard.shared_answers import AnswerKey, SharedAnswers, TooManyQuestionsError
 from cloud_ingest.dashboard.together import together
+from gateway.base import wall_clock
 from gateway.trust.policy.action import NOWHERE, ActionPlace
 from gateway.web.api_error import ApiError
 from gateway.web.log_in import Token
@@ -120,7 +120,7 @@ class Api:
                 "versions": dict(models.versions),
                 "problems": dict(models.problems),
                 "is_complete": models.is_complete,
-                "standing": models.standing(time.time_ns() // 1_000_000),
+                "standing": models.standing(wall_clock.now_ms()),
                 "attention": models.attention,
             }
         )

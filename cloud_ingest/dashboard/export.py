@@ -7,7 +7,6 @@ those that the page asks at first: the tree at up to so many moments, sensors as
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.page_files import SCRIPT, static_files
 from cloud_ingest.dashboard.sensors_view import window
 from cloud_ingest.query.lake import Lake
+from gateway.base import wall_clock
 from gateway.web.page_files import bundled, is_module, with_scripts
 
 TREES_MAX: Final = 200
@@ -45,7 +45,7 @@ def export(lake: Lake, folder: Path, made_ms: int | None = None) -> None:
     """
     models = Models(lake)
     models.refresh_all()
-    kept = kept_answers(models, int(time.time() * 1000) if made_ms is None else made_ms)
+    kept = kept_answers(models, wall_clock.now_ms() if made_ms is None else made_ms)
     (folder / "vendor").mkdir(parents=True, exist_ok=True)
     files = static_files()
     for name, body in files.items():

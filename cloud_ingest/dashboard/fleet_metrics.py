@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.standing import healths
+from gateway.base import wall_clock
 
 RUNS = "runs"
 
@@ -36,7 +36,7 @@ def collect(models: Models) -> Iterator[Metric]:
     for table in sorted(dict(models.problems)):
         unreadable.add_metric((table,), 1)
     yield unreadable
-    standing = models.standing(time.time_ns() // 1_000_000)
+    standing = models.standing(wall_clock.now_ms())
     for who in ("job", "collector"):
         text = f"1 while the {who} keeps the tables new."
         yield GaugeMetricFamily(f"hedgerow_fleet_{who}_runs", text, float(standing[who] == RUNS))

@@ -22,6 +22,7 @@ from alerts.outgoing import GONE, WayQueue, parted
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
 from alerts.state import WayState
 from alerts.terms import AlertRoute, ways_of
+from gateway.base import wall_clock
 from gateway.base.kept_file import KeptFile
 from gateway.base.printable import said
 
@@ -145,7 +146,7 @@ class SpooledWays:
             state.waiting, state.dropped = before.ways[way].waiting, before.ways[way].dropped
 
     def _holding(self, way: str, record: AlertRecord) -> RecordHold:
-        now = LocalTime(time.time_ns() // 1_000, time.localtime().tm_gmtoff)
+        now = LocalTime(wall_clock.now_us(), time.localtime().tm_gmtoff)
         return holding_of(record, way, self._routes, now)
 
     # -- one thread a way ------------------------------------------------------------------------

@@ -11,9 +11,9 @@ What a plugin retains has no version: it stays on this gateway, and gives way to
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator
 
+from gateway.base import wall_clock
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.durability.persistence import Persistence
 from gateway.broker.hooks import Owner
@@ -113,7 +113,7 @@ class Retention:
         message = self._messages.get(topic)
         if message is None or message.expired(self.now()):
             return None
-        now_us, since_us = time.time_ns() // 1000, message.properties.get(VERSION, (0, 0))[0]
+        now_us, since_us = wall_clock.now_us(), message.properties.get(VERSION, (0, 0))[0]
         is_known = EARLIEST_US < since_us < now_us
         return message.payload, (now_us - since_us) / 1e6 if is_known else 0.0
 
@@ -131,7 +131,7 @@ class Retention:
     def stamp(self, message: Message) -> None:
         """Give a message that this gateway accepts its version, if it has none yet."""
         if VERSION not in message.properties:
-            stamp = self.clock.stamp(time.time_ns() // 1000, self.versions.stamp(message.topic))
+            stamp = self.clock.stamp(wall_clock.now_us(), self.versions.stamp(message.topic))
             message.properties = {**message.properties, VERSION: tuple(stamp)}
 
     def why_full(self, owner: Owner, topic: str, size_bytes: int) -> str:
@@ -172,7 +172,7 @@ class Retention:
             return self._retain_here(message, owner)
         if not self.may_speak(version.origin, message.topic):
             return self._only_given(message, version)
-        self.clock.observe(version.stamp, time.time_ns() // 1000)
+        self.clock.observe(version.stamp, wall_clock.now_us())
         topic = message.topic
         if version >= self._put_off.get(topic, version):
             self._put_off.pop(topic, None)  # the log has brought it, or a newer one
@@ -229,7 +229,7 @@ class Retention:
         """A topic's message was deleted or has expired, as a checkpoint or a neighbour says."""
         origin = grave.version.origin
         if self.versions.is_news(topic, grave.version) and self.may_speak(origin, topic):
-            self.clock.observe(grave.version.stamp, time.time_ns() // 1000)
+            self.clock.observe(grave.version.stamp, wall_clock.now_us())
             self._delete(topic)
             self.deleted.release(topic)
             self.versions.bury(topic, grave, self.now(), proof)

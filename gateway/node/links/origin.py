@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+from gateway.base import wall_clock
 from gateway.base.event_log.failures import Failures
 from gateway.log.commit_callback import Committed
 from gateway.log.errors import PartlyTakenError
@@ -225,7 +225,7 @@ class Origin:
 
         Nothing goes into the log behind what it refused: batches depend on those before them.
         """
-        now_us = time.time_ns() // 1000
+        now_us = wall_clock.now_us()
         router = self._router
         sends: list[Any] = []
         refused: LogError | None = None

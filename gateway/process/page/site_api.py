@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from http import HTTPStatus
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from gateway.base import wall_clock
 from gateway.base.in_turns import in_turns, others_first
 from gateway.process.page.api_request import DONE, ApiRequest, Handlers
 from gateway.process.page.site_asker import JSON, TEXT, SiteAsker, SiteQuestion
@@ -97,7 +97,7 @@ class SiteApi:
             for one in found
         ]
         return {
-            "now_ms": time.time_ns() // 1_000_000,
+            "now_ms": wall_clock.now_ms(),
             "status": status,
             "machine": machine,
             "findings": told,

@@ -24,6 +24,7 @@ from gateway.alerting.gateway_alerts import GatewayAlerts
 from gateway.alerting.lost_gateways import site_of
 from gateway.alerting.orders import AlertOrderError, acknowledgement, carry_out
 from gateway.alerting.plan import AlertPlan
+from gateway.base import wall_clock
 from gateway.base.printable import said
 from gateway.process.running.alert_sources import AlertSources, MachineLook
 from gateway.process.running.kept_alerts import KeptAlerts
@@ -176,7 +177,7 @@ class AlertWatch:
         seen = self._sources.seen(await self._machine(), self._untried)
         steady_s = self._sources.steady_s()
         offset_s = time.localtime().tm_gmtoff
-        if self._alerts.look(seen, time.time_ns() // 1_000, steady_s, offset_s):
+        if self._alerts.look(seen, wall_clock.now_us(), steady_s, offset_s):
             self._is_kept = False
         self._sources.say_told(self._alerts.telling)
         for record in self._alerts.told:

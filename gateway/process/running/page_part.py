@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gateway.base import wall_clock
 from gateway.base.event_log.audit import FILE_NAME, AuditTrail
 from gateway.process.configuration.config import GatewaySettings
 from light_dataclasses import dataclass
@@ -88,7 +88,7 @@ class PagePart:
     def hear(self, rows: Iterable[Any]) -> None:
         """Take messages that came from anywhere."""
         if self._tap is not None and len(self._tap):
-            self._tap.hear(rows, time.time_ns() // 1_000_000)
+            self._tap.hear(rows, wall_clock.now_ms())
 
     def wish(self, demand: Demand | None) -> None:
         """Tell others which messages are wanted here, where they come to who wants them alone."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 
+from gateway.base import wall_clock
 from gateway.log.message_log import AfterSync
 from gateway.log.segments_to_trim import SegmentsToTrim
 from gateway.node.links.node import TreeNode
@@ -57,7 +57,7 @@ class LogHistory:
 
         """
         self._node.origin.flush()
-        commit, now_us = self._node.commit, time.time_ns() // 1000
+        commit, now_us = self._node.commit, wall_clock.now_us()
         number = self._node.replication.next_logged
         row = ("", 0, frame)
         refused = commit.append(
