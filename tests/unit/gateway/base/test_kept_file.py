@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,15 @@ def rot(path: Path, data: bytes) -> None:
 
 def errors(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in caplog.records if one.levelno == logging.ERROR]
+
+
+def test_it_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        a_file(tmp_path).write(b"1")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "numbers").stat().st_mode) == 0o600
 
 
 def test_what_was_written_is_read_and_a_file_that_never_was_is_no_loss(

@@ -106,5 +106,7 @@ tls = "off"
     found = list((tmp_path / "state").rglob("*"))
     assert len(found) > 3
     assert mode(tmp_path / "state") == 0o700
-    open_to_others = [path for path in found if mode(path) & 0o077 and not path.is_dir()]
-    assert not open_to_others
+    others = {
+        path: oct(mode(path)) for path in found if mode(path) != (0o700 if path.is_dir() else 0o600)
+    }
+    assert others == {}
