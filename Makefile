@@ -17,7 +17,8 @@ BESIDE = -n $(or $(WORKERS),logical) $(HOW)
 # compiled. Without a compiled build all of them run interpreted, and in `make soak` on both.
 COMPILED = .venv-compiled
 ON_BOTH_BUILDS = tests/conformance
-ON_ONE_BUILD = tests/unit/gateway tests/unit/resource_directory tests/simulation tests/faults
+ON_ONE_BUILD = tests/unit/gateway tests/unit/resource_directory tests/unit/tree_handler tests/unit/coap_engine \
+	tests/unit/dtls tests/simulation tests/faults
 # Over a benchmark, which no wheel has.
 UNCOMPILED = tests/simulation/test_directory_digests.py
 PASSED = .pytest_cache/passed-compiled

@@ -7,6 +7,7 @@ has them, and the gateways that they start, run on asyncio's own.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import importlib
 import os
@@ -272,6 +273,15 @@ def ending_tasks(told: Callable[[int, Any], Any]) -> Callable[[int, Any], None]:
     return ended
 
 
+def _module_with(name: str) -> ModuleType | None:
+    """Return the module of a name, or the one in which a class of that name is."""
+    while name:
+        with contextlib.suppress(ImportError):
+            return importlib.import_module(name)
+        name = name.rpartition(".")[0]
+    return None
+
+
 class PatchOfTheInterpreted(pytest.MonkeyPatch):
     """Replaces attributes, but not of what mypyc has compiled: its calls would not notice."""
 
@@ -280,7 +290,7 @@ class PatchOfTheInterpreted(pytest.MonkeyPatch):
         owner = target.rpartition(".")[0] if isinstance(target, str) else target
         if not isinstance(owner, str | ModuleType):
             owner = getattr(owner, "__module__", None) or type(owner).__module__
-        module = sys.modules.get(owner) if isinstance(owner, str) else owner
+        module = _module_with(owner) if isinstance(owner, str) else owner
         if (getattr(module, "__file__", None) or "").endswith(".so"):
             pytest.skip(f"replaces what is compiled here: {target}, {name}")
         super().setattr(target, name, *more, **options)

@@ -79,13 +79,13 @@ class Audiences:
         filters: set[str],
     ) -> None:
         """Note what a gateway wants and publishes now; the topics and filters that changed."""
-        wanted, wants = (_NOBODY if r is None else r.subscribes for r in (old, new))
+        wanted, wants = [_NOBODY if r is None else r.subscribes for r in (old, new)]
         for topic_filter in wanted - wants:
             self._index.delete(topic_filter, gateway_id)
         for topic_filter in wants - wanted:
             self._index.set(topic_filter, gateway_id, None)
         filters |= wanted ^ wants
-        before, now = (_NOBODY if r is None else r.publishes for r in (old, new))
+        before, now = [_NOBODY if r is None else r.publishes for r in (old, new)]
         for topic in before ^ now:
             if topic[:1] != "$" and is_exact(topic):
                 self._advertisers[topic] = self._advertisers.get(topic, _NOBODY) ^ {gateway_id}

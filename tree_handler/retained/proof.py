@@ -20,7 +20,7 @@ What is a gateway's own it signs anew whenever it hands it over, and keeps no pr
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -166,7 +166,8 @@ class RetainedProofs:
         """Return whether a message is of its version's origin, all of it but the ages."""
         if not told.proof:
             return Verdict.UNSIGNED
-        if any(type(i) is not int for i in told.properties):
+        properties: Mapping[Any, Any] = told.properties  # as a neighbour may send them
+        if any(type(i) is not int for i in properties):
             return Verdict.FORGED
         try:
             proof = _Proof.of(told.proof)

@@ -320,7 +320,7 @@ def _ranges(rows: object) -> Intervals:
     for row in rows:
         if not isinstance(row, tuple) or len(row) != 2:
             raise ProtocolError("routed range", row)
-        first, last = map(_number, row)
+        first, last = [_number(number) for number in row]
         if not 0 < first <= last:
             raise ProtocolError("routed range", row)
         ranges.add(first, last)

@@ -89,7 +89,7 @@ class Claims:
             raise ProtocolError("shared subscriptions", values)
         if missing := [name for name in _FIELDS if name not in values]:
             raise ProtocolError(f"shared subscriptions without {missing[0]}")
-        gateway_id, epoch, version, decides, groups = (values[name] for name in _FIELDS)
+        gateway_id, epoch, version, decides, groups = [values[name] for name in _FIELDS]
         if not isinstance(decides, bool):
             raise ProtocolError("shared subscriptions decides", decides)
         return cls(

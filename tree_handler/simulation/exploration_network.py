@@ -250,7 +250,7 @@ def _sent(wire: Wire, side: int, bpdu: Bpdu | None) -> Wire:
 def _broken(wire: Wire) -> Iterator[Wire]:
     """Yield a connection whose ends are still to learn that it is broken; what was under way is
     lost."""
-    first, second = ((CLOSED,) if is_open else () for is_open in wire.open)
+    first, second = [(CLOSED,) if is_open else () for is_open in wire.open]
     yield replace(wire, whole=False, coming=(first, second))
 
 

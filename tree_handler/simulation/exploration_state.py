@@ -150,7 +150,7 @@ def check_forest(wires: Sequence[Wire]) -> None:
 
     for wire in wires:
         if wire.live:
-            first, second = map(find, wire.ends)
+            first, second = [find(end) for end in wire.ends]
             if first == second:
                 live = [w.ends for w in wires if w.live]
                 raise InvariantError(f"invariant 1: a ring among the live links {live}")

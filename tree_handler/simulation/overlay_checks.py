@@ -80,7 +80,7 @@ class OverlayChecks:
                         self._check_ring(end.connection, name)
 
     def _check_ring(self, closed: EdgeConnection, name: bytes) -> None:
-        first, second = (end.host for end in closed.ends)
+        first, second = [end.host for end in closed.ends]
         paths = {first: [first.gateway_id]}
         front = [first]
         while front:

@@ -48,7 +48,7 @@ def matches(encoded: str, password: bytes) -> bool:
     found = _MOSQUITTO.fullmatch(encoded)
     if found is None:
         return _is_argon2_of(encoded, password)
-    salt, expected = (base64.b64decode(found[name]) for name in ("salt", "hash"))
+    salt, expected = [base64.b64decode(found[name]) for name in ("salt", "hash")]
     if found["iterations"] is None:
         computed = hashlib.sha512(password + salt).digest()
     else:

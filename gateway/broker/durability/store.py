@@ -74,10 +74,10 @@ class Store:
         self._path = path
         self._one_call = threading.Lock()
         try:
-            self._db, self._reader = (
+            self._db, self._reader = [
                 sqlite3.connect(path, check_same_thread=False, isolation_level=None)
                 for _ in range(2)  # who reads while a checkpoint is written does not wait for it
-            )
+            ]
         except sqlite3.Error as error:
             raise StoreError(f"{path}: {error}") from error
         try:

@@ -89,7 +89,7 @@ class ActionPlace:
         parts = text.split("/")
         if len(parts) != 3 or "" in parts:
             raise ActionError(text, "is not DOMAIN/GROUP/GATEWAY")
-        domain, group = (part if part != NOWHERE else "" for part in parts[:2])
+        domain, group = [part if part != NOWHERE else "" for part in parts[:2]]
         return cls(parts[2], domain, group)
 
     def __str__(self) -> str:
@@ -159,7 +159,7 @@ def coap_action(method: str, segments: Sequence[bytes], where: ActionPlace = HER
 
     """
     if segments and segments[0] == _QUERY and len(segments) > 3:
-        domain, group, gateway = (segment.decode(errors="replace") for segment in segments[1:4])
+        domain, group, gateway = [segment.decode(errors="replace") for segment in segments[1:4]]
         if gateway != where.gateway:
             there = (place if place != NOWHERE else "" for place in (domain, group))
             where = ActionPlace(gateway, *there)

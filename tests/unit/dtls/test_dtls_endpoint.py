@@ -297,7 +297,9 @@ def test_a_hello_that_was_delayed_until_after_the_handshake_is_ignored(net: Make
     assert n.taken()[-1].plaintext == b"as before"
 
 
-def test_every_datagram_twice_makes_one_session_each(net: MakeNet) -> None:
+def test_every_datagram_twice_makes_one_session_each(
+    net: MakeNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
     n = net()
     deliver = n.endpoint.receive_datagram
 
@@ -305,7 +307,7 @@ def test_every_datagram_twice_makes_one_session_each(net: MakeNet) -> None:
         deliver(data, address, now)
         deliver(data, address, now)
 
-    n.endpoint.receive_datagram = twice
+    monkeypatch.setattr(n.endpoint, "receive_datagram", twice)
     _, client = n.client()
     n.roundtrip()
     client.send(b"once")

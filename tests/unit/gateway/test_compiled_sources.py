@@ -68,6 +68,30 @@ def test_no_class_method_calls_that_of_its_base() -> None:
     ]
 
 
+def gives_one_by_one(value: ast.expr) -> bool:
+    lazy = {"map", "filter", "zip", "iter", "reversed", "enumerate"}
+    is_call = isinstance(value, ast.Call) and ast.unparse(value.func) in lazy
+    return is_call or isinstance(value, ast.GeneratorExp)
+
+
+def test_nothing_is_taken_apart_while_it_is_made() -> None:
+    """Whatever a step of an iterator raises is told as "not enough values to unpack"."""
+    assert not [
+        f"{file}:{node.lineno}: {ast.unparse(node)}"
+        for file, node in nodes()
+        if isinstance(node, ast.Assign) and gives_one_by_one(node.value)
+        if any(isinstance(target, ast.Tuple | ast.List) for target in node.targets)
+    ]
+
+
+def test_the_tests_of_what_is_compiled_run_compiled_in_ci() -> None:
+    packages = {path.relative_to(PROJECT).parts[0] for path in compiled_sources()}
+    makefile = (PROJECT / "Makefile").read_text()
+    _, _, behind = makefile.partition("\nON_ONE_BUILD = ")
+    named = behind.partition("\n# ")[0].split()
+    assert {f"tests/unit/{package}" for package in packages} <= set(named)
+
+
 def test_a_field_that_is_no_argument_has_a_factory() -> None:
     """A mere default of it stands in the class alone, where nothing compiled looks."""
     assert not [

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tree_handler.errors import ProtocolError
 from tree_handler.proof import Verdict
 from tree_handler.replication.repair import Epoch
+from tree_handler.retained import proof as proof_module
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.left_to_log import PATIENCE_S
 from tree_handler.retained.message import Retained
@@ -603,6 +604,8 @@ def test_what_is_proven_is_alike_everywhere_in_the_end(
 
 @pytest.mark.parametrize("payload", [b"", b"open"])
 def test_what_nobody_wrote_is_not_taken_of_a_stolen_gateway(payload: bytes) -> None:
+    if not proof_module.__file__.endswith(".py"):
+        pytest.skip("derives from what is compiled here")
     pair = Pair((proofs("a"), _Forging("x")))  # it hands on whatever it has
     a, thief = pair.stores
     true, later = RetainedVersion(1, 0, "c", 1), RetainedVersion(9, 0, "c", 1)
