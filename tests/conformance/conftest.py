@@ -73,7 +73,7 @@ def _of_its_version(item: pytest.Item) -> Iterator[pytest.Mark]:
         yield from item.iter_markers(f"departs_{VERSIONS[level].replace('.', '_')}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def broker_address(request: pytest.FixtureRequest) -> Address:
     """The address at which the broker under test listens."""
     given = request.config.getoption("broker", None)
@@ -82,7 +82,7 @@ def broker_address(request: pytest.FixtureRequest) -> Address:
     return "127.0.0.1", request.getfixturevalue("gateway_process").mqtt_port
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def websocket_address(request: pytest.FixtureRequest) -> Address:
     """The address at which the broker under test listens for websockets."""
     given = request.config.getoption("websocket", None)
@@ -93,9 +93,9 @@ def websocket_address(request: pytest.FixtureRequest) -> Address:
     return "127.0.0.1", request.getfixturevalue("gateway_process").mqtt_ports["ws"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def gateway_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
-    """A gateway of this project."""
+    """A gateway of this project, which ends with the module: its log is no other module's."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="gateway")
     thread.start()
