@@ -52,6 +52,7 @@ class DigestWorld(DirectoryWorld):
     """A fleet whose heads keep digests."""
 
     node_type: ClassVar[type[DirectoryNode]] = DigestNode
+    tells_ways: ClassVar[bool] = False
 
 
 @dataclass(frozen=True, slots=True)
