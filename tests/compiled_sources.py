@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 PROJECT = Path(__file__).parents[1]
 
@@ -18,3 +19,8 @@ def compiled_sources() -> set[Path]:
         if path.name != "__init__.py"
     }
     return found - {PROJECT / name for name in table["interpreted"]}
+
+
+def is_compiled(module: ModuleType) -> bool:
+    """Return whether the tests run on what mypyc has made of a module."""
+    return (module.__file__ or "").endswith(".so")

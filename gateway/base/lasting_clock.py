@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from gateway.base import wall_clock
 from tree_handler.retained.hybrid_clock import EARLIEST_US, is_plausible
 
 STEP_S: Final = 1.0
@@ -69,7 +70,7 @@ class KernelClocks:
 
     def wall_us(self) -> int:
         """Return microseconds since 1970, by the wall clock."""
-        return time.time_ns() // 1000
+        return wall_clock.now_us()
 
     def wall_ahead_s(self) -> float:
         """Return the wall clock less the monotonic one, in seconds."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+from compiled_sources import is_compiled
+
 from tests.held_objects import held_objects
+from tree_handler import intervals
 from tree_handler.batch import Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Append, ReplicationAction, SendRequest, SendSeek
@@ -161,7 +164,8 @@ def test_however_many_gaps_come_each_is_given_up_in_its_time_and_few_rows_are_ke
         missing.add(2 * at + 1, 2 * at + 1)
         stuck.follow({STREAM: Intervals(list(missing))}, at * 500.0, DAY_S)
     # Compiled, a number of two places is two objects.
-    assert held_objects(stuck) < 2 * held_objects(missing) + 8 * (STEPS + 2)
+    times = 2 if is_compiled(intervals) else 1
+    assert held_objects(stuck) < times * held_objects(missing) + 8 * (STEPS + 2)
     now = 399 * 500.0
     gone = stuck.for_long(STREAM, now, DAY_S)
     known = [2 * at + 1 for at in range(400) if now - at * 500.0 >= DAY_S]

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from compiled_sources import is_compiled
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -240,7 +241,7 @@ class Waiting:
 
 
 async def test_a_session_that_has_ended_is_not_kept_by_what_was_looked_at_ahead() -> None:
-    if not offline_spill.__file__.endswith(".py"):
+    if is_compiled(offline_spill):
         pytest.skip("compiled code takes no stand-in for a session")
     sessions = {"a": Waiting()}
     history = cast(History, SimpleNamespace(goes_next=lambda *_: Frames(1)))

@@ -129,6 +129,18 @@ async def test_a_sensor_whose_table_changes_is_made_anew(place: Place) -> None:
     await until(lambda: place.retained == {"kept"})
 
 
+def gate_before_close(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return an event for which each output pin waits before it is given back."""
+    gate, close = threading.Event(), OutputPin.close
+
+    def slowly(pin: OutputPin) -> None:
+        gate.wait()
+        close(pin)
+
+    monkeypatch.setattr(OutputPin, "close", slowly)
+    return gate
+
+
 async def test_a_pin_goes_from_the_sensor_before_to_the_one_after(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,13 +154,7 @@ async def test_a_pin_goes_from_the_sensor_before_to_the_one_after(
         await place.reload(pump.format(interval_s))
         await until(lambda: told[-1:] == [f"pump {interval_s}"])  # noqa: B023  # waited for
     assert readings.sampler.failed == failed
-    gate, close = threading.Event(), OutputPin.close
-
-    def slowly(pin: OutputPin) -> None:
-        gate.wait()
-        close(pin)
-
-    monkeypatch.setattr(OutputPin, "close", slowly)
+    gate = gate_before_close(monkeypatch)
     await place.reload(pump.format(3003))
     assert not readings.sampler.reads(readings.sensors[0])
     gate.set()
@@ -175,13 +181,7 @@ async def test_who_is_removed_while_it_waits_for_a_pin_is_never_read(
     readings.sampler.listen(lambda sensor: told.append(sensor.name))
     await place.reload(pump.format("before"))
     await until(lambda: "before" in told)
-    gate, close = threading.Event(), OutputPin.close
-
-    def slowly(pin: OutputPin) -> None:
-        gate.wait()
-        close(pin)
-
-    monkeypatch.setattr(OutputPin, "close", slowly)
+    gate = gate_before_close(monkeypatch)
     await place.reload(pump.format("meanwhile"))
     [meanwhile] = readings.sensors
     await place.reload(SWITCH.format("kept", ""))
