@@ -260,6 +260,8 @@ def ending_tasks(told: Callable[[int, Any], Any]) -> Callable[[int, Any], None]:
         except RuntimeError:
             told(number, frame)
             return
+        for task in asyncio.all_tasks(loop):
+            task.print_stack(file=sys.stderr)  # the stack that pytest shows is the loop's alone
         if isinstance(loop, asyncio.BaseEventLoop):
             told(number, frame)
             return

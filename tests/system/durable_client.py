@@ -21,7 +21,10 @@ from raw_packets import V5, Kind, Packets, Property, Received, parse
 
 RETRY_S = 0.02
 """Between attempts to reach a broker that is down."""
-CONNACK_S = 30.0
+ANSWER_S = 30.0
+"""An answer of a broker that runs comes by then, however busy the machine is."""
+REQUEST_S = 180.0
+"""So does one to what is asked again after each start of a broker."""
 NEVER_S = 3600
 """Session expiry of a session that a test means to keep."""
 
@@ -128,7 +131,7 @@ class DurableClient(asyncio.Protocol):
         self.is_session_expected = before if before is keeps else None
         props = [(Property.SESSION_EXPIRY_INTERVAL, expiry_s)] if is_v5 and expiry_s else []
         self._send(self.packets.connect(self.client_id, clean=clean, keep_alive_s=0, props=props))
-        async with asyncio.timeout(CONNACK_S):
+        async with asyncio.timeout(ANSWER_S):
             return await self._accepted
 
     def keep(self, port: int) -> None:
@@ -148,7 +151,12 @@ class DurableClient(asyncio.Protocol):
                 await asyncio.sleep(RETRY_S)
 
     async def leave(self, *, expiry_s: int | None = None) -> None:
-        """DISCONNECT, and wait until the broker has closed; the session's end is its expiry's."""
+        """DISCONNECT, and wait until the broker has closed; the session's end is its expiry's.
+
+        Raises:
+            TimeoutError: the broker does not close.
+
+        """
         if self._keeping is not None:
             self._keeping.cancel()
             self._keeping = None
@@ -160,7 +168,8 @@ class DurableClient(asyncio.Protocol):
             props = [(Property.SESSION_EXPIRY_INTERVAL, expiry_s)]
             self._send(self.packets.disconnect(props=props))
             self.is_session_expected = expiry_s > 0
-        await self._lost.wait()
+        async with asyncio.timeout(ANSWER_S):
+            await self._lost.wait()
 
     def cut(self) -> None:
         """Close the connection without a word."""
@@ -250,6 +259,7 @@ class DurableClient(asyncio.Protocol):
 
         Raises:
             ConnectionError: the broker went.
+            TimeoutError: it does not answer.
 
         """
         if self._transport is None:
@@ -257,7 +267,8 @@ class DurableClient(asyncio.Protocol):
         pong: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._pongs.append(pong)
         self._send(self.packets.pingreq())
-        await pong
+        async with asyncio.timeout(ANSWER_S):
+            await pong
 
     async def _ask(self, topic_filter: str, qos: int | None) -> int:
         packet_id = self._free_id()
@@ -265,7 +276,8 @@ class DurableClient(asyncio.Protocol):
         request = self._requests[packet_id] = Request(topic_filter, qos, done)
         if self.is_connected:
             self._send(self._request(packet_id, request))
-        return await done
+        async with asyncio.timeout(REQUEST_S):
+            return await done
 
     def _request(self, packet_id: int, request: Request) -> bytes:
         if request.qos is None:

@@ -137,6 +137,7 @@ class Run:
         self._armed = None
         self._is_loading.set()
         await self._past(moment)
+        self._armed = None  # a packet that comes late kills nothing that has just begun
         self._killed.set()
         self.broker.kill()
         await self.broker.ended()
@@ -245,7 +246,7 @@ class Run:
         client = self._client(f"new{number}", (V311, V5)[number % 2])
         self.newcomers.append(client)
         await client.open(self.broker.port)
-        await asyncio.wait_for(client.leave(), 5)
+        await client.leave()
 
     async def _file_changed(self, folder: Path) -> None:
         """Until a file came, went or, but for the log, was written: a segment, a checkpoint."""
@@ -273,7 +274,8 @@ class Run:
             await self.broker.start(wait=False)
             if late:  # in recovery, or as the first clients come
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._file_changed(self.broker.state), 10)
+                    async with asyncio.timeout(10):
+                        await self._file_changed(self.broker.state)
                 await asyncio.sleep(self.chance.uniform(0, 0.3))
             else:
                 await asyncio.sleep(self.chance.uniform(0, 0.3))
@@ -334,7 +336,7 @@ class Run:
                 if self.chance.random() < 0.5:
                     self.flaky.cut()
                 else:
-                    await asyncio.wait_for(self.flaky.leave(), 5)
+                    await self.flaky.leave()
             await asyncio.sleep(self.chance.uniform(0.01, 0.2))
 
     # -- checks that need a client of their own --------------------------------------------------

@@ -24,9 +24,9 @@ def own_limit() -> Iterator[None]:
     signal.signal(signal.SIGALRM, handler)
 
 
-@pytest.mark.usefixtures("own_limit")
-def test_a_test_that_waits_for_ever_in_uvloop_is_ended(pytestconfig: pytest.Config) -> None:
-    uvloop = pytest.importorskip("uvloop")
+@pytest.fixture
+def ended_soon(own_limit: None, pytestconfig: pytest.Config) -> None:
+    """Have the signal of a limit handled as pytest-timeout's is."""
     (conftest,) = (
         plugin
         for plugin in pytestconfig.pluginmanager.get_plugins()
@@ -37,6 +37,29 @@ def test_a_test_that_waits_for_ever_in_uvloop_is_ended(pytestconfig: pytest.Conf
         raise TimeoutError("it took too long")
 
     signal.signal(signal.SIGALRM, conftest.ending_tasks(told))
+
+
+@pytest.mark.usefixtures("ended_soon")
+def test_a_test_that_waits_for_ever_tells_where_each_of_its_tasks_waits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def deep() -> None:
+        await asyncio.Event().wait()
+
+    async def wait() -> None:
+        await asyncio.gather(asyncio.create_task(deep(), name="the one that waits"))
+
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGALRM)).start()
+    with pytest.raises(TimeoutError, match="it took too long"):
+        asyncio.run(wait())
+    said = capsys.readouterr().err
+    assert "the one that waits" in said
+    assert "await asyncio.Event().wait()" in said
+
+
+@pytest.mark.usefixtures("ended_soon")
+def test_a_test_that_waits_for_ever_in_uvloop_is_ended() -> None:
+    uvloop = pytest.importorskip("uvloop")
     loop = uvloop.new_event_loop()
     try:
         threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGALRM)).start()
