@@ -61,20 +61,14 @@ class KernelClocks:
     """The clocks of this machine; see `Clocks`."""
 
     def __init__(self) -> None:
+        self.wall_us: Callable[[], int] = wall_clock.now_us
+        self.wall_ahead_s: Callable[[], float] = wall_clock.ahead_s
         self.boot = int(_BOOT_ID.read_text().replace("-", "")[:_BOOT_DIGITS], 16)
         self._adjtimex = ctypes.CDLL(None).adjtimex
 
     def boot_us(self) -> int:
         """Return microseconds since boot, those of a suspended machine included."""
         return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
-
-    def wall_us(self) -> int:
-        """Return microseconds since 1970, by the wall clock."""
-        return wall_clock.now_us()
-
-    def wall_ahead_s(self) -> float:
-        """Return the wall clock less the monotonic one, in seconds."""
-        return time.time() - time.monotonic()
 
     def is_synchronised(self) -> bool:
         """Return whether a time service keeps the wall clock right, by adjtimex(2)."""

@@ -1,4 +1,4 @@
-"""The wall clock in the whole units that messages, records and tables have."""
+"""The wall clock in the whole units that messages, records and tables have, and how it goes."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def now_us() -> int:
 def now_ms() -> int:
     """Return the milliseconds since 1970."""
     return time.time_ns() // 1_000_000
+
+
+def ahead_s() -> float:
+    """Return the wall clock less the monotonic one, in seconds: another once it has been set."""
+    return time.time() - time.monotonic()

@@ -20,3 +20,10 @@ def test_a_part_of_a_unit_is_not_rounded_up() -> None:
     assert wall_clock.now_us() * 1_000 <= time.time_ns()
     assert wall_clock.now_ms() * 1_000_000 <= time.time_ns()
     assert (before_ns // 1_000) <= wall_clock.now_us()
+
+
+def test_it_is_ahead_of_the_monotonic_clock_by_their_difference() -> None:
+    begin_s, begin_monotonic_s = time.time(), time.monotonic()
+    ahead_s = wall_clock.ahead_s()
+    end_s, end_monotonic_s = time.time(), time.monotonic()
+    assert begin_s - end_monotonic_s <= ahead_s <= end_s - begin_monotonic_s
