@@ -20,7 +20,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import builds, light
+from benchmarks import builds
+from benchmarks.weighed import EXIT_FAILED, LightError, gateway, started
 
 OURS = frozenset(
     (
@@ -189,8 +190,8 @@ def measured() -> list[Imported]:
     """
     with tempfile.TemporaryDirectory(prefix="imported-benchmark-") as name:
         folder = Path(name)
-        broker = light.gateway("interpreted", builds.INTERPRETED)
-        with light.started(broker, folder, is_ours=True, before=["-X", "importtime"]):
+        broker = gateway("interpreted", builds.INTERPRETED)
+        with started(broker, folder, is_ours=True, before=["-X", "importtime"]):
             pass
         return parsed((folder / "log").read_text(errors="replace").splitlines())
 
@@ -213,7 +214,7 @@ def weighed(modules: Sequence[Imported]) -> Weights:
         check=False,
     )
     if done.returncode:
-        raise light.LightError(f"imports can't be weighed: {done.stderr[-400:]}")
+        raise LightError(f"imports can't be weighed: {done.stderr[-400:]}")
     return weights(done.stdout.splitlines())
 
 
@@ -225,9 +226,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         modules = measured()
         grown = weighed(modules)
-    except light.LightError as error:
+    except LightError as error:
         print(f"benchmarks.imported: {error}", file=sys.stderr)
-        return light.EXIT_FAILED
+        return EXIT_FAILED
     for line in report(modules, grown, with_first=options.first):
         print(line)
     return 0

@@ -1,45 +1,45 @@
 """The weight of a gateway: what a start, a command and an idle one take, beside other brokers.
 
-python -m benchmarks.light [--quick] [--beside NAME=PYTHON ...]
+python -m benchmarks.light [--quick] [--beside NAME=PYTHON ...] [--only TABLE]
 
 A start is measured by processor time, so that a busy machine changes it little: until the gateway
 says READY=1, or until a peer accepts a connection; the median of ten. The gateway is one of the
 plain configuration: MQTT, CoAP and CoAP over DTLS, a policy, a console, one sensor of each kind
 that the machine has of itself. `--beside` measures the gateway of another Python too, such as that
-of a release before: `--beside before=/path/to/its/.venv/bin/python`.
+of a release before: `--beside before=/path/to/its/.venv/bin/python`. A second table has the memory
+behind each load, a third what a gateway does at rest (`light_loads`).
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import resource
-import signal
-import socket
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks import broker_peers, builds, load_generator
+from benchmarks import broker_peers, builds, coap_load, light_loads, load_generator
 from benchmarks.broker_peers import Broker, MissingPeerError
-from benchmarks.broker_process import free_port
-from benchmarks.load_generator import GeneratorError, Programs
+from benchmarks.light_loads import Compared, Generators
+from benchmarks.load_generator import GeneratorError
+from benchmarks.weighed import (
+    EXIT_FAILED,
+    LightError,
+    Memory,
+    gateway,
+    own_folder,
+    program,
+    started,
+)
 
-READY_S = 120.0
 CLIENTS = 1_000
-STILL_KIB = 64
-"""A process whose memory changes by less in a second is at rest."""
-REST_S = 20
-"""So many seconds are waited for that, at most."""
-OPEN_FILES = 8_192
+OPEN_FILES = 16_384
+TABLES = ("starts", "loads", "rest", "commands")
 COMMANDS = {
     "hedgerow --help": ["--help"],
     "hedgerow get": ["get", "coap://127.0.0.1:1/x"],
@@ -47,28 +47,6 @@ COMMANDS = {
     "hedgerow status": ["status", "127.0.0.1:1"],
 }
 """The last three find nobody there: what they cost is their start."""
-EXIT_FAILED = 1
-
-
-class LightError(RuntimeError):
-    """A process did not start, or says nothing of itself; the message names it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """Resident memory of a process, MiB.
-
-    Attributes:
-        all_mib: with what it shares.
-        anonymous_mib: memory that no file is behind: its own data.
-
-    """
-
-    all_mib: float
-    anonymous_mib: float
-
-    def __str__(self) -> str:
-        return f"{self.all_mib:.1f} ({self.anonymous_mib:.1f})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,167 +86,28 @@ TABLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """One that runs."""
-
-    name: str
-    pid: int
-    port: int
-
-    def cpu_s(self) -> float:
-        """Processor time that its threads have taken, to the nanosecond."""
-        return (
-            sum(int(self._told(f"task/{one}/schedstat").split()[0]) for one in self._tasks()) / 1e9
-        )
-
-    def threads(self) -> int:
-        """Return the number of its threads."""
-        return len(self._tasks())
-
-    def memory(self) -> Memory:
-        """Wait until it has come to rest; return the memory that it takes then."""
-        before = self._memory()
-        for _ in range(REST_S):
-            time.sleep(1.0)
-            now = self._memory()
-            if abs(now.all_mib - before.all_mib) * 1024 < STILL_KIB:
-                break
-            before = now
-        return now
-
-    def _tasks(self) -> list[str]:
-        return [path.name for path in Path(f"/proc/{self.pid}/task").iterdir()]
-
-    def _memory(self) -> Memory:
-        return memory_of(self._told("smaps_rollup"))
-
-    def _told(self, name: str) -> str:
-        try:
-            return Path(f"/proc/{self.pid}/{name}").read_text()
-        except OSError as error:
-            raise LightError(f"{self.name}: {error.filename}: {error.strerror}") from error
-
-
-def memory_of(rollup: str) -> Memory:
-    """Read what the kernel tells of a process (``/proc/PID/smaps_rollup``, proc(5))."""
-    kib = {
-        name: int(rest.split()[0])
-        for name, _, rest in (line.partition(":") for line in rollup.splitlines()[1:])
-    }
-    return Memory(kib["Rss"] / 1024, kib["Anonymous"] / 1024)
-
-
-def gateway(name: str, build: builds.Build) -> Broker:
-    """Return a gateway of the plain configuration, to which anybody may connect."""
-
-    def tables(folder: Path, _port: int) -> dict[str, dict[str, object]]:
-        key = folder / "psk"
-        key.touch(mode=0o600)
-        key.write_text(f"operator:{'5a' * 16}\n")
-        return {"coap": {"dtls_port": 0, "psk_file": str(key)}}
-
-    plain = broker_peers.ours(name, with_neighbour=False, build=build, tables=tables)
-
-    def prepare(folder: Path, port: int) -> list[str]:
-        plain.prepare(folder, port)
-        with (folder / "gateway.toml").open("a") as file:
-            file.write('[console]\nport = 0\n[[sensors]]\ntype = "host"\ninterval_s = 10.0\n')
-        return [*_program(build), "run", "--config", str(folder / "gateway.toml")]
-
-    return Broker(name, plain.keeps, prepare)
-
-
-@contextmanager
-def started(
-    broker: Broker, folder: Path, *, is_ours: bool, before: Sequence[str] = ()
-) -> Iterator[tuple[Process, float]]:
-    """Run a broker; give the process and its processor time when it was ready.
-
-    Args:
-        broker: the one to run.
-        folder: an empty one.
-        is_ours: true if it says READY=1 to a service manager.
-        before: arguments of the interpreter, put in front of its own.
-
-    Raises:
-        LightError: it does not become ready.
-
-    """
-    port = free_port()
-    python, *rest = broker.prepare(folder, port)
-    with (
-        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices,
-        (folder / "log").open("wb") as log,
-    ):
-        notices.bind(str(folder / "notify"))
-        notices.settimeout(0.005)
-        process = subprocess.Popen(
-            [python, *before, *rest],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env=os.environ | {"NOTIFY_SOCKET": str(folder / "notify")},
-        )
-        one = Process(broker.name, process.pid, port)
-        try:
-            end_s = time.monotonic() + READY_S
-            while not (_is_ready(notices) if is_ours else _accepts(port)):
-                if process.poll() is not None or time.monotonic() > end_s:
-                    tail = (folder / "log").read_text(errors="replace")[-400:]
-                    raise LightError(f"{broker.name} did not start: {tail}")
-            yield one, one.cpu_s()
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(10.0)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _is_ready(notices: socket.socket) -> bool:
-    try:
-        return b"READY=1" in notices.recv(4096)
-    except TimeoutError:
-        return False
-
-
-def _accepts(port: int) -> bool:
-    time.sleep(0.002)
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
-        return True
-    return False
-
-
-def weigh(broker: Broker, programs: Programs, starts: int, *, is_ours: bool) -> Weight:
+def weigh(broker: Broker, programs: Generators, starts: int, *, is_ours: bool) -> Weight:
     """Measure a broker; see `Weight`."""
     times = [_start_s(broker, is_ours=is_ours) for _ in range(starts)]
-    with _folder() as folder, started(broker, folder, is_ours=is_ours) as (process, _):
+    with own_folder() as folder, started(broker, folder, is_ours=is_ours) as (process, _):
         idle, threads = process.memory(), process.threads()
-        with load_generator.idle_clients(programs, process.port, CLIENTS):
+        with load_generator.idle_clients(programs.mqtt, process.port, CLIENTS):
             with_clients = process.memory()
     modules = _modules(broker) if is_ours else None
     return Weight(broker.name, median(times), idle, with_clients, threads, modules)
 
 
 def _start_s(broker: Broker, *, is_ours: bool) -> float:
-    with _folder() as folder, started(broker, folder, is_ours=is_ours) as (_, cpu_s):
+    with own_folder() as folder, started(broker, folder, is_ours=is_ours) as (_, cpu_s):
         return cpu_s
 
 
 def _modules(broker: Broker) -> int:
-    with _folder() as folder:
+    with own_folder() as folder:
         with started(broker, folder, is_ours=True, before=["-X", "importtime"]):
             pass
         lines = (folder / "log").read_text(errors="replace").splitlines()
     return sum(line.startswith("import time:") for line in lines) - 1  # its head
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="light-benchmark-") as folder:
-        yield Path(folder)
 
 
 def command_s(build: builds.Build, arguments: Sequence[str], starts: int) -> float:
@@ -278,7 +117,7 @@ def command_s(build: builds.Build, arguments: Sequence[str], starts: int) -> flo
 
 def _command_s(build: builds.Build, arguments: Sequence[str]) -> float:
     process = subprocess.Popen(
-        [*_program(build), *arguments],
+        [*program(build), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -288,25 +127,45 @@ def _command_s(build: builds.Build, arguments: Sequence[str]) -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _program(build: builds.Build) -> list[str]:
-    """`hedgerow`, whichever release of it that Python has; not the sources beside this file."""
-    return [build.python, "-P", "-c", "from gateway.program import main; raise SystemExit(main())"]
+def measure(
+    beside: Sequence[builds.Build], starts: int, programs: Generators, only: str = ""
+) -> Iterator[str]:
+    """Measure all, and give the lines of the tables as they come.
 
+    Args:
+        beside: further builds.
+        starts: so often each is started where its start is measured.
+        programs: the compiled generators.
+        only: one of `TABLES`; empty for all.
 
-def measure(beside: Sequence[builds.Build], starts: int, programs: Programs) -> Iterator[str]:
-    """Measure all, and give the lines of the tables as they come."""
+    """
     compiled = builds.compiled()
     ours = [*beside, *([compiled] if compiled else []), builds.INTERPRETED]
-    yield from (*builds.missing(), "", *TABLE)
-    for build in ours:
-        yield weigh(gateway(f"hedgerow {build.name}", build), programs, starts, is_ours=True).row()
-    missing = []
+    brokers = [
+        Compared(gateway(f"hedgerow {one.name}", one), partial(gateway, "a neighbour", one))
+        for one in ours
+    ]
+    missing = builds.missing()
     for find in (partial(broker_peers.mosquitto, nodelay=True), broker_peers.nats_server):
         try:
-            yield weigh(find(), programs, starts, is_ours=False).row()
+            brokers.append(Compared(find()))
         except MissingPeerError as error:
             missing.append(f"not measured: {error}")
-    yield from (*missing, "", f"| command | {' | '.join(build.name for build in ours)} |")
+    yield from missing
+    if only in ("", "starts"):
+        yield from ("", *TABLE)
+        for one in brokers:
+            yield weigh(one.broker, programs, starts, is_ours=one.is_ours).row()
+    if only in ("", "loads"):
+        yield from ("", *light_loads.memory_table(brokers, programs))
+    if only in ("", "rest"):
+        yield from ("", *light_loads.rest_table(brokers, programs))
+    if only in ("", "commands"):
+        yield from ("", *_commands_table(ours, starts))
+
+
+def _commands_table(ours: Sequence[builds.Build], starts: int) -> Iterator[str]:
+    yield f"| command | {' | '.join(build.name for build in ours)} |"
     yield f"|---|{'--:|' * len(ours)}"
     for name, arguments in COMMANDS.items():
         times = [f"{command_s(build, arguments, starts):.3f}" for build in ours]
@@ -317,15 +176,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print tables, and return the exit code."""
     parser = argparse.ArgumentParser("python -m benchmarks.light", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="three starts in place of ten")
+    parser.add_argument("--only", choices=TABLES, default="", help="one table in place of all")
     parser.add_argument("--beside", action="append", type=_build, default=[], metavar="NAME=PYTHON")
     options = parser.parse_args(arguments)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < OPEN_FILES:  # a file for each client, here and in the brokers, which inherit this
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(OPEN_FILES, hard), hard))
+    starts = 3 if options.quick else 10
     try:
-        with _folder() as folder:
-            programs = load_generator.compile_programs(folder)
-            for line in measure(options.beside, 3 if options.quick else 10, programs):
+        with own_folder() as folder:
+            programs = Generators(
+                load_generator.compile_programs(folder), coap_load.compile_programs(folder)
+            )
+            for line in measure(options.beside, starts, programs, options.only):
                 print(line, flush=True)
     except (GeneratorError, LightError) as error:
         print(f"benchmarks.light: {error}", file=sys.stderr)

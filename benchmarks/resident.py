@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import builds, light
+from benchmarks import builds, weighed
 
 SMALL_KIB = 512
 """Objects below this are one row."""
@@ -75,8 +75,8 @@ def measured(build: builds.Build) -> Mapping[str, int]:
 
     """
     with tempfile.TemporaryDirectory(prefix="resident-benchmark-") as name:
-        broker = light.gateway(build.name, build)
-        with light.started(broker, Path(name), is_ours=True) as (process, _):
+        broker = weighed.gateway(build.name, build)
+        with weighed.started(broker, Path(name), is_ours=True) as (process, _):
             process.memory()  # returns when it is at rest
             return parsed(Path(f"/proc/{process.pid}/smaps").read_text().splitlines())
 
@@ -95,9 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for build in (*([compiled] if compiled else []), builds.INTERPRETED, *others):
             print(f"| {build.name} | MiB |", "|---|--:|", *rows(measured(build)), "", sep="\n")
-    except light.LightError as error:
+    except weighed.LightError as error:
         print(f"benchmarks.resident: {error}", file=sys.stderr)
-        return light.EXIT_FAILED
+        return weighed.EXIT_FAILED
     return 0
 
 

@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from benchmarks import broker_peers, builds, light
+from benchmarks import broker_peers, builds, weighed
 from benchmarks.broker_peers import Broker, MissingPeerError
-from benchmarks.light import LightError
+from benchmarks.weighed import LightError
 from gateway.tools.bench import mqtt_load
 from gateway.tools.bench.errors import BenchError
 from gateway.tools.bench.figures import LATE_MS, STEADY_PER_S, AnswerTimes
@@ -157,8 +157,8 @@ class Squeezed:
 
     name: str
     start_s: float
-    idle: light.Memory
-    loaded: light.Memory
+    idle: weighed.Memory
+    loaded: weighed.Memory
     puback: AnswerTimes
     used_up: float
     killed: int
@@ -200,7 +200,7 @@ def squeezed(broker: Broker, seconds: float, *, is_ours: bool) -> Squeezed:
 
         inside = Broker(broker.name, broker.keeps, prepare)
         began_s = time.monotonic()
-        with light.started(inside, Path(name), is_ours=is_ours) as (process, _):
+        with weighed.started(inside, Path(name), is_ours=is_ours) as (process, _):
             start_s = time.monotonic() - began_s
             idle, before = process.memory(), one.periods()
             took_s = asyncio.run(_puback_times_s(process.port, seconds))
@@ -224,7 +224,7 @@ def measure(seconds: float) -> Iterator[Squeezed]:
     """Measure the builds that there are, and Mosquitto."""
     compiled = builds.compiled()
     for build in [*([compiled] if compiled else []), builds.INTERPRETED]:
-        ours = light.gateway(f"hedgerow {build.name}", build)
+        ours = weighed.gateway(f"hedgerow {build.name}", build)
         yield squeezed(ours, seconds, is_ours=True)
     find = partial(broker_peers.mosquitto, nodelay=True)
     try:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.light import Memory
 from benchmarks.small_machine import Group, Periods, Squeezed, numbers
+from benchmarks.weighed import Memory
 from gateway.tools.bench.figures import LATE_MS, AnswerTimes
 
 WELL = Squeezed("b", 1.0, Memory(1, 1), Memory(1, 1), AnswerTimes(1.0, LATE_MS), 0.0, 0)
