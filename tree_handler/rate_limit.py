@@ -57,6 +57,20 @@ class RateLimit:
         if len(self._left) > self._max_sources:
             del self._left[next(iter(self._left))]
 
+    def forget_rested(self, now: float) -> None:
+        """Forget the sources that have their whole burst again, which changes nothing for them.
+
+        Of those, the ones that stand in the table before all others: one that was quiet longer and
+        has further to go keeps the rest.
+        """
+        rested = []
+        for source in self._left:
+            if self._refilled(source, now) < self._burst:
+                break
+            rested.append(source)
+        for source in rested:
+            del self._left[source]
+
     def _take(self, source: str, now: float) -> None:
         left = self._refilled(source, now)
         self._left.pop(source, None)

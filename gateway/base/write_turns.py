@@ -25,14 +25,27 @@ class WriteTurn:
 
     """
 
-    __slots__ = ("begin", "is_alone", "resource")
+    __slots__ = ("_begin", "is_alone", "resource")
 
     def __init__(
         self, resource: Hashable, begin: Callable[[], None], *, is_alone: bool = False
     ) -> None:
         self.resource = resource
-        self.begin = begin
+        self._begin = begin
         self.is_alone = is_alone
+
+    def begin(self) -> None:
+        """Begin the write; only once, since who made this turn is let go of then."""
+        begin, self._begin = self._begin, _is_over
+        begin()
+
+    def give_up(self) -> None:
+        """Let go of who made this turn: it does not begin any more."""
+        self._begin = _is_over
+
+
+def _is_over() -> None:
+    pass
 
 
 class _Writes:
@@ -85,6 +98,7 @@ class WriteTurns:
             return
         if turn in writes.waiting:
             writes.waiting.remove(turn)
+            turn.give_up()
         elif turn in writes.under_way:
             writes.under_way.remove(turn)
         else:

@@ -98,9 +98,9 @@ class Upkeep:
         """
         tried = self._failures.tried
         self._look_for_sleep(now_s)
-        for peer in self._connections:
-            tried("look at a connection", partial(self._look_at, peer, now_s), str(peer))
+        self._look_at_connections(now_s)
         tried("wills that are due", lambda: self._wills.publish_due(now_s))
+        self._sessions.forget_comings(now_s)
         is_done = self._end_overdue(now_s)
         sessions = list(self._sessions.values())
         self._wills.add_up(sessions)
@@ -114,7 +114,7 @@ class Upkeep:
         """End sessions whose client did not come back in time; whether that was all of them."""
         for session in self._sessions.overdue(now_s):
             tried = self._failures.tried
-            tried("end of a session", partial(self._sessions.expire, session), str(session))
+            tried("end of a session", partial(self._sessions.expire, session), session)
             if self._now() > now_s + TURN_S:
                 return False
         return True
@@ -136,8 +136,15 @@ class Upkeep:
         if self._held_up:
             for session in self._held_up:
                 again = partial(session.go_on, now_s)
-                self._failures.tried("queue that was held up", again, str(session))
+                self._failures.tried("queue that was held up", again, session)
             self._held_up = [one for one in self._held_up if one.outgoing.backlog.is_held_up]
+
+    def _look_at_connections(self, now_s: float) -> None:
+        for peer in self._connections:
+            try:
+                self._look_at(peer, now_s)
+            except Exception as error:  # the others are looked at all the same
+                self._failures.failed("look at a connection", error, str(peer))
 
     def _look_at(self, peer: Peer, now_s: float) -> None:
         channel, limits = peer.channel, self._limits

@@ -201,7 +201,7 @@ class Answers:
         """
         for exchange in list(self._open):
             step = partial(self._revise_one, exchange)
-            self._failures.tried("end what is allowed no more", step, str(exchange))
+            self._failures.tried("end what is allowed no more", step, exchange)
 
     def _revise_one(self, exchange: int) -> None:
         found = self._open.get(exchange)

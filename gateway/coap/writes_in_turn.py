@@ -121,7 +121,7 @@ class TurnOfWrite:
         self, write: Callable[[TurnOfWrite], None], request: CoapRequest, turns: WriteTurns
     ) -> None:
         self.is_wanted = True
-        self._write = write
+        self._write: Callable[[TurnOfWrite], None] | None = write
         self._turns = turns
         self.has_begun = False
         self._turn = WriteTurn(resource_of(request), self._begin)
@@ -136,10 +136,13 @@ class TurnOfWrite:
 
     def _begin(self) -> None:
         self.has_begun = True
-        self._write(self)
+        write, self._write = self._write, None  # it holds who holds this turn
+        if write is not None:
+            write(self)
 
     def end(self) -> None:
         """End the waiting for it: what has not begun never will."""
         self.is_wanted = False
         if not self.has_begun:
+            self._write = None
             self.leave()

@@ -47,11 +47,18 @@ class Failures:
         told = f"{who}: {why}" if who else why
         self._lines.count(f"{SET_ASIDE}: {what}", told, level=logging.ERROR, error=error)
 
-    def tried(self, what: str, step: Callable[[], object], who: str = "") -> bool:
-        """Do something, and set it aside if it fails; return whether it worked."""
+    def tried(self, what: str, step: Callable[[], object], who: object = "") -> bool:
+        """Do something, and set it aside if it fails; return whether it worked.
+
+        Args:
+            what: as `failed` has it.
+            step: does it.
+            who: as `failed` has it; its name is asked for where the step fails.
+
+        """
         try:
             step()
         except Exception as error:  # nobody foresaw it, or it would have been dealt with there
-            self.failed(what, error, who)
+            self.failed(what, error, str(who))
             return False
         return True

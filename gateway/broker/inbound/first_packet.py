@@ -112,6 +112,7 @@ class FirstPacketReader:
 
     def _hand_over(self, peer: Peer, data: bytes) -> None:
         transport = peer.channel.gone()
+        peer.waiting.end()
         self._connections.closed(peer)
         if transport is not None:
             transport.pause_reading()  # what comes before its protocol is another would be lost

@@ -49,7 +49,8 @@ class ReadGate:
         task.add_done_callback(lambda done: self._decided(done, then))
 
     def end(self) -> None:
-        """The connection is no more."""
+        """The connection is no more, and is let go of: it holds this gate, which held it."""
+        self._go_on = self._fail = _nobody_is_told
         verdict, self.verdict = self.verdict, None
         if verdict is not None:
             verdict.cancel()
@@ -72,3 +73,7 @@ class ReadGate:
             self._channel.abort()  # it would wait for an answer, and for its further packets
             raise
         self._go_on()
+
+
+def _nobody_is_told(*_error: PacketError) -> None:
+    pass

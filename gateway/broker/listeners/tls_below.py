@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from functools import partial
 
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.broker.inbound.connection import Connection
+from gateway.broker.inbound.peer import Peer
 from gateway.trust.tls.certificates import identify
 from gateway.trust.tls.layer import TlsLayer
 from gateway.trust.tls.peer_certificate import CertificateError
@@ -28,6 +30,7 @@ def tls_below(
 
     """
     peer = connection.peer
+    failed = partial(_failed, refusals, peer)
 
     def accepted(transport: asyncio.Transport) -> bool:
         connection.connection_made(transport)  # counted, and may be over a limit
@@ -41,10 +44,11 @@ def tls_below(
             return False
         return True
 
-    def failed(error: Exception) -> None:
-        refusals.count("TLS handshake failed", f"{peer.channel.address}: {_why(error)}")
-
     return TlsLayer(carried, context, accepted=accepted, secured=secured, failed=failed)
+
+
+def _failed(refusals: CountedLines, peer: Peer, error: Exception) -> None:
+    refusals.count("TLS handshake failed", f"{peer.channel.address}: {_why(error)}")
 
 
 def _why(error: Exception) -> str:

@@ -135,6 +135,8 @@ class WebSocket(asyncio.Protocol):
             response = self._frames.accept(request)
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
             self._refused(f"websocket request refused ({response.status_code})")
+            if (why := self._frames.handshake_exc) is not None:
+                why.__traceback__ = None  # its frames hold this connection and, by the request, it
         self._frames.send_response(response)
 
     def _take(self, frame: Frame) -> bool:

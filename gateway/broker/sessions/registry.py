@@ -105,6 +105,10 @@ class Sessions:
         self._comings.count(who, self._now())
         return False
 
+    def forget_comings(self, now_s: float) -> None:
+        """Forget when clients came, as far as it holds none of them back any more."""
+        self._comings.forget_rested(now_s)
+
     @property
     def offline_count(self) -> int:
         """Return how many sessions wait for their client."""

@@ -245,7 +245,7 @@ class FleetObservations:
         for shared in list(self._shared.values()):
             for exchange, observer in list(shared.observers.items()):
                 step = partial(self._revise, exchange, observer)
-                self._failures.tried("end what is allowed no more", step, str(exchange))
+                self._failures.tried("end what is allowed no more", step, exchange)
             if shared.observers:
                 self._failures.tried("subscribe anew", partial(self._begin_anew, shared))
 

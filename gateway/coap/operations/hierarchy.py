@@ -204,7 +204,7 @@ class HierarchyAnswers:
         self._told = told
         for exchange in list(self._observers):
             step = partial(self._tell_one, exchange)
-            self._failures.tried("tell of the hierarchy", step, str(exchange))
+            self._failures.tried("tell of the hierarchy", step, exchange)
 
     def _tell_one(self, exchange: int) -> None:
         if exchange in self._observers:

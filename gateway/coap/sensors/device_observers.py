@@ -136,4 +136,4 @@ class DeviceObservers:
     ) -> None:
         """Tell one observer; whatever that raises, the others are told too."""
         step = partial(respond, exchange, response, is_last)
-        self._failures.tried("tell an observer of a device", step, str(exchange))
+        self._failures.tried("tell an observer of a device", step, exchange)

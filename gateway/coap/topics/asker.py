@@ -107,26 +107,45 @@ class TopicAsker:
             What ends it: nothing is told after that.
 
         """
-        exchange = next(self._numbers)
-        is_over = False
-
-        def tell(response: CoapResponse, is_last: bool) -> None:
-            if not is_over:
-                told(response, is_last)
-
-        def respond(_exchange: int, response: CoapResponse, is_last: bool) -> None:
-            self._loop.call_soon(tell, response, is_last)
-
-        def end() -> None:
-            nonlocal is_over
-            is_over = True
-            self._face.answers.ended(exchange)
-
-        asked = RequestReceived(exchange, peer, request)
-        answer = self._face.answers.asked(asked, self._loop.time(), respond, _ask_nobody)
+        number = next(self._numbers)
+        asking = _TopicExchange(number, told, self._face.answers, self._loop)
+        asked = RequestReceived(number, peer, request)
+        answer = self._face.answers.asked(asked, self._loop.time(), asking.respond, _ask_nobody)
         if answer is not None:
-            respond(exchange, *answer)
-        return end
+            asking.respond(number, *answer)
+        return asking.end
+
+
+class _TopicExchange:
+    """A request that is being answered: nothing is told of it once it has ended."""
+
+    __slots__ = ("_answers", "_is_over", "_loop", "_number", "_told")
+
+    def __init__(
+        self,
+        number: int,
+        told: OnTopicResponse,
+        answers: RequestAnswers,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._number = number
+        self._told = told
+        self._answers = answers
+        self._loop = loop
+        self._is_over = False
+
+    def respond(self, _exchange: int, response: CoapResponse, is_last: bool) -> None:
+        """Tell of a response in a later turn."""
+        self._loop.call_soon(self._tell, response, is_last)
+
+    def _tell(self, response: CoapResponse, is_last: bool) -> None:
+        if not self._is_over:
+            self._told(response, is_last)
+
+    def end(self) -> None:
+        """Nobody waits for it any more."""
+        self._is_over = True
+        self._answers.ended(self._number)
 
 
 def peer_of(introduction: Introduction, address: str) -> CoapPeer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any, Final
 
 from coap_engine import codes, option_numbers
@@ -22,6 +21,10 @@ _AGAIN: Final = ((option_numbers.MAX_AGE, encode_uint(1)),)
 ResponseCallback = Callable[[CoapResponse], None]
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(slots=True, eq=False)
 class _UnderWay:
     """A request that is not answered."""
@@ -29,7 +32,7 @@ class _UnderWay:
     client: Client
     is_read: bool
     size_bytes: int
-    end: Callable[[], None] = field(default=lambda: None)
+    end: Callable[[], None] = _nothing
 
 
 class TopicRequests:
@@ -102,6 +105,7 @@ class TopicRequests:
     def _end(self, one: _UnderWay) -> None:
         if one in self._under_way:
             self._under_way.discard(one)
+            one.end = _nothing  # it holds who tells of this one
             self._shares.give_back(one.client, one.client.owner, one.size_bytes)
 
     def _request(

@@ -250,7 +250,9 @@ class Neighbours:
             self._forget(address)
 
     def _forget(self, address: Address) -> None:
-        if (task := self._kept.pop(address).task) is not None:
+        kept = self._kept.pop(address)
+        task, kept.task = kept.task, None  # its frame holds `kept`, and is held by its end
+        if task is not None:
             task.cancel()
 
     async def _dial_for_ever(self, address: Address, kept: _Kept, wait_s: float) -> None:

@@ -135,6 +135,7 @@ class HttpExchange:
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as error:
+                error.__traceback__ = None  # a frame of it holds the error, and by it all above
                 raise RequestError(HTTPStatus(error.error_status_hint)) from error
             if isinstance(event, h11.Request):
                 self._request = event

@@ -58,6 +58,7 @@ async def serve(settings: GatewaySettings, trial: TrialWatch) -> bool:
     renewals = Renewals(again.set)
     beside = WatchedTasks()
     beside.start("watchdog", _beat)
+    beside.start("freed memory", freed_memory.give_back)
     try:
         while not stopping.is_set() and not anew.is_set():
             again.clear()

@@ -41,8 +41,9 @@ class PacedReading:
         self._transport = transport
 
     def end(self) -> None:
-        """The connection has gone, with all that was read and not taken."""
+        """The connection has gone, with all that was read and not taken, and is let go of."""
         self._transport, self._unread = None, b""
+        self._take, self._turn_ends = _take_no_more, _nobody_is_told
         if self._next_turn is not None:
             self._next_turn.cancel()
 
@@ -89,6 +90,14 @@ class PacedReading:
             if transport is not None:
                 transport.abort()  # as the event loop does where a read fails: none would follow
             raise
+
+
+def _take_no_more(_data: bytes) -> bool:
+    return False
+
+
+def _nobody_is_told() -> None:
+    pass
 
 
 class PacedTransport(LayerTransport):

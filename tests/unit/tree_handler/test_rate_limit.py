@@ -87,3 +87,25 @@ def test_who_was_quiet_longest_is_forgotten_when_more_are_counted_than_have_room
     assert not limit.is_over("a", 0.0)
     assert limit.is_over("b", 0.0)
     assert limit.is_over("c", 0.0)
+
+
+def test_who_has_the_whole_burst_again_is_forgotten_and_nobody_else() -> None:
+    limit = RateLimit(per_second=1.0, burst=2)
+    limit.count("a", 0.0)
+    limit.count("b", 0.5)
+    limit.forget_rested(0.999)
+    assert len(limit) == 2
+    limit.forget_rested(1.0)
+    assert len(limit) == 1
+    limit.count("b", 1.4)
+    assert limit.is_over("b", 1.4), "what b had used is still known"
+
+
+def test_forgetting_who_has_rested_gives_nobody_more() -> None:
+    limit, other = (RateLimit(per_second=1.0, burst=2) for _ in range(2))
+    told = []
+    for now in (0.0, 0.1, 0.2, 1.3, 1.9, 2.0, 4.0, 4.1, 4.2):
+        limit.forget_rested(now)
+        told.append((limit.allow("a", now), other.allow("a", now)))
+    assert [one for one, _ in told] == [one for _, one in told]
+    assert (False, False) in told

@@ -87,3 +87,22 @@ def test_what_any_part_sets_aside_is_counted_for_the_status_of_the_whole_process
     step.is_failing = True
     assert not sensors.tried("read of a test", step)
     assert ALL - before == {"read of a test": 2, "answer to a test": 1}
+
+
+def test_who_a_step_is_about_is_asked_for_its_name_only_where_it_fails(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Client:
+        asked = 0
+
+        def __str__(self) -> str:
+            self.asked += 1
+            return "thermometer"
+
+    client, step = Client(), Unlucky()
+    failures = Failures(CountedLines(_log, Clock().time))
+    assert failures.tried("read of a test", step, client)
+    assert client.asked == 0
+    step.is_failing = True
+    assert not failures.tried("read of a test", step, client)
+    assert "thermometer" in caplog.text

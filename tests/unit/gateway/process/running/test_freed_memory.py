@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from gateway.process.running import freed_memory
+from gateway.process.running.freed_memory import LOOK_AGAIN_S, FullCollections
 
 TURNS = 200
 BUFFER_BYTES = 300_000
 SCRIPT = f"""
 import resource
 from gateway.process.running import freed_memory
+from gateway.process.running.freed_memory import LOOK_AGAIN_S, FullCollections
 assert freed_memory.keep_what_is_freed()
 def turn():
     return len(b"".join([bytes({BUFFER_BYTES}), bytes({BUFFER_BYTES})]))
@@ -26,6 +28,26 @@ before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 for _ in range({TURNS}):
     turn()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+HOLES_BYTES = 16 << 20
+HOLES = f"""
+import asyncio
+from pathlib import Path
+from gateway.process.running import freed_memory
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+kept = [bytearray(8192) for _ in range({HOLES_BYTES} // 4096)]
+del kept[::2]
+before = resident()
+async def main():
+    giving = asyncio.create_task(freed_memory.give_back(0.0))
+    await asyncio.sleep(0.1)
+    while resident() > before - {HOLES_BYTES} // 2:
+        await asyncio.sleep(0.01)
+    giving.cancel()
+asyncio.run(main())
+print(before - resident())
 """
 
 
@@ -78,3 +100,75 @@ def test_large_buffers_made_again_and_again_cost_no_page_faults() -> None:
     )
     pages = TURNS * 4 * BUFFER_BYTES / 4096
     assert int(done.stdout) < pages / 20
+
+
+# -- what is frozen is looked at again ---------------------------------------------------------
+
+
+def frozen_cycle() -> weakref.ref[Node]:
+    """Return a cycle that has survived a full collection, and that nobody has any more."""
+    node = Node()
+    gone = weakref.ref(node)
+    gc.collect()
+    return gone
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch, collector: None) -> list[float]:
+    """Have much survived, and tell the collector the time that stands here."""
+    monkeypatch.setattr(freed_memory, "FROZEN_MAX", 0)
+    now = [1_000.0]
+    gc.callbacks[:] = [one for one in gc.callbacks if not isinstance(one, FullCollections)]
+    gc.callbacks.append(FullCollections(lambda: now[0]))
+    gc.unfreeze()
+    now[0] += LOOK_AGAIN_S
+    gc.collect()  # the look at all of a start
+    return now
+
+
+def test_all_is_looked_at_again_when_there_is_half_as_much_again(clock: list[float]) -> None:
+    gone = frozen_cycle()
+    clock[0] += LOOK_AGAIN_S
+    gc.collect()
+    assert gone() is not None
+    more = [[] for _ in range(gc.get_freeze_count())]  # type: ignore[var-annotated]
+    gc.collect()  # they are frozen now
+    assert gone() is not None
+    gc.collect()
+    assert gone() is None
+    assert more
+
+
+def test_all_is_not_looked_at_again_soon(clock: list[float]) -> None:
+    gone = frozen_cycle()
+    more = [[] for _ in range(gc.get_freeze_count())]  # type: ignore[var-annotated]
+    gc.collect()
+    clock[0] += LOOK_AGAIN_S - 0.001
+    gc.collect()
+    assert gone() is not None
+    clock[0] += 0.001
+    gc.collect()
+    assert gone() is None
+    assert more
+
+
+def test_what_was_let_go_of_since_does_not_put_off_the_next_look(clock: list[float]) -> None:
+    much = [[] for _ in range(2 * gc.get_freeze_count())]  # type: ignore[var-annotated]
+    gc.collect()
+    clock[0] += LOOK_AGAIN_S
+    gc.collect()  # all is looked at, and much survives
+    del much
+    gc.collect()
+    gone = frozen_cycle()
+    more = [[] for _ in range(gc.get_freeze_count())]  # type: ignore[var-annotated]
+    gc.collect()
+    clock[0] += LOOK_AGAIN_S
+    gc.collect()
+    assert gone() is None
+    assert more
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="tells glibc's allocator")
+def test_what_is_free_between_what_is_not_goes_back_to_the_kernel() -> None:
+    done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
+    assert int(done.stdout) > HOLES_BYTES // 2
