@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test test-on-one-build test-others one-build-in-ci others-in-ci imported-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak notice clean
+.PHONY: help demo test test-on-compiled test-all-others test-on-one-build test-others one-build-in-ci others-in-ci imported-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak notice clean
 .DEFAULT_GOAL := help
 
 # SEED=N (below 2^32) replays what a run of CI drew, which prints it: the order of the tests, what they draw themselves,
@@ -11,6 +11,8 @@ HASHED = PYTHONHASHSEED=$(or $(SEED),1)
 PYTEST = $(HASHED) .venv/bin/python -m pytest $(DRAWN)
 HOW = --dist loadscope --no-loadscope-reorder
 BESIDE = -n $(or $(WORKERS),logical) $(HOW)
+# Tests wait for half of their time, for processes and disks: there are more workers than processors, and ports for 12.
+AT_ONCE = $(or $(WORKERS),$(shell n=$$(nproc); echo $$((n < 10 ? n + 2 : 12))))
 # Another build of the same sources, where `make compiled` has made one: `make test` runs these
 # slices on it too, without this folder's own sources on the path. CI makes one beside the checks, and
 # runs each test of ON_ONE_BUILD but once: compiled if it can be, interpreted if it replaces what is
@@ -37,7 +39,7 @@ demo: ## three gateways, a collector and Spark on this machine, and a page to lo
 test: ## all checks and tests
 	@deploy/set-up test
 	@$(MAKE) --no-print-directory $(if $(CI),-j3 one-build-in-ci others-in-ci,check-then-alone)
-	@$(if $(CI),,$(MAKE) --no-print-directory test-on-one-build test-others)
+	@$(if $(CI),,$(MAKE) --no-print-directory test-on-compiled test-all-others)
 
 # In CI nothing waits for what it does not need: a second build is compiled beside the checks, and the tests with real
 # processes begin behind those. They leave the processor to the tests that would run alone.
@@ -47,8 +49,7 @@ one-build-in-ci: check-then-alone compiled-in-ci
 others-in-ci: check imported-in-ci
 	@nice -n 5 $(MAKE) --no-print-directory test-others
 
-# The second of two that run at once takes its ports behind those of the first one's workers.
-test-on-one-build:
+test-on-compiled:
 	@rm -f $(PASSED)
 	@if [ -x $(COMPILED)/bin/python ] && deploy/compiled --is-current; then \
 		echo "Running unit, conformance and simulation tests on the compiled build"; \
@@ -56,9 +57,16 @@ test-on-one-build:
 		$(HASHED) HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
 			$(DRAWN) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) $(ON_BOTH_BUILDS) --ignore $(UNCOMPILED) \
 			--note-passed $(PASSED) || exit; fi
+
+test-all-others:
+	@echo "Running all other tests (several minutes; real processes, and Spark once)"
+	@$(PYTEST) -n $(AT_ONCE) $(HOW) -m "not alone" tests
+
+test-on-one-build: test-on-compiled
 	@echo "Running those that no compiled build has passed (units, simulations, faults)"
 	@$(PYTEST) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) $(if $(CI),--passed-before $(PASSED))
 
+# The second of two that run at once takes its ports behind those of the first one's workers.
 test-others:
 	@echo "Running all other tests (several minutes; real processes, and Spark once)"
 	@FIRST_WORKER=6 $(PYTEST) -n $(or $(OTHER_WORKERS),logical) $(HOW) -m "not alone" tests $(addprefix --ignore=,$(ON_ONE_BUILD))
