@@ -1,4 +1,4 @@
-"""What a gateway weighs behind loads, and what it does at rest: tables of `benchmarks.light`.
+"""The weight of a gateway behind loads, and its work at rest: tables of `benchmarks.light`.
 
 Each load is put on a broker that has just been started, and has come to rest before. What comes and
 goes is to leave nothing behind: memory is looked at when it has gone. At rest a gateway has two
@@ -160,7 +160,7 @@ def _memory_cell(one: Compared, load: MemoryLoad, programs: Generators) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """What a broker does while nothing is asked of it.
+    """The work of a broker of which nothing is asked.
 
     Attributes:
         share: of a core.

@@ -1,4 +1,4 @@
-"""What comes and goes in a gateway leaves no cycle of references behind.
+"""A gateway keeps no cycle of references of those who come and go.
 
 A gateway's collector looks at what has survived a full collection again only when there is much
 more of it (`freed_memory`). What it alone could free would stay for that long, and clients, links
