@@ -9,11 +9,11 @@ from pathlib import Path
 from cloud_ingest.ledger_limits import LedgerLimits
 
 MASTER = "local[*]"
+"""The place where Spark runs unless it is told otherwise."""
 _MASTER = re.compile(
     r"local(\[(\*|[1-9]\d*)(,[1-9]\d*)?\])?|local-cluster\[.+\]|(spark|k8s)://\S+|yarn"
 )
 """The forms of a master that Spark knows (its SparkContext)."""
-"""Where Spark runs unless it is told otherwise."""
 
 
 def add_collector(parser: argparse.ArgumentParser) -> None:

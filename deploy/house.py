@@ -60,6 +60,7 @@ SHARED_NAMES = "names of classes and types that stand twice"
 QUESTIONS = "docstrings that begin as a question or a reference"
 HEADINGS = "headings of modules and attributes that begin so"
 UNSAID_RETURNS = "docstrings of results without a verb"
+STRAY_TEXTS = "texts that stand below nothing which they describe"
 PRIVATE_LOOKS = "looks at private attributes of others"
 LONE_PROTOCOLS = "protocols that stand for one class"
 
@@ -93,6 +94,8 @@ BEFORE_QUESTIONS = frozenset(
 """Words that make no statement of a question: "From where", "To whom", "... and when"."""
 NOUNS_BEGIN = frozenset({"A", "An", "The", "All", "Each", "Those", "Its", "Of", "One"})
 """First words of a noun phrase: with them a docstring begins that leaves out "Return"."""
+HEADED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+"""Nodes that begin with a docstring of their own."""
 OF_NAMED_TUPLES = frozenset({"_replace", "_asdict", "_fields", "_make"})
 """Public for all that: the underscore keeps them apart from fields."""
 OF_THE_LIBRARY = frozenset({"os._exit", "sys._getframe"})
@@ -237,6 +240,7 @@ def measure(files: Iterable[tuple[PurePosixPath, str]]) -> Measured:
         *lone_protocols(parsed),
         *questions(parsed),
         *headings(parsed),
+        *stray_texts(parsed),
         *unsaid_returns(modules),
     ]
     return Measured(tuple(findings))
@@ -558,6 +562,34 @@ def headings(modules: Iterable[Module]) -> Iterator[Finding]:
                     yield from _question(HEADINGS, module, ast.unparse(target), text)
 
 
+def stray_texts(modules: Iterable[Module]) -> Iterator[Finding]:
+    """Find the texts that are no docstring: what they described has gone elsewhere.
+
+    One that stands at the head of a module, class or function describes that, and one right below
+    an assignment describes what is assigned.
+    """
+    for module in modules:
+        for node in module.nodes:
+            for body in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+                if not isinstance(body, list):
+                    continue
+                is_headed = isinstance(node, HEADED) and body is node.body
+                before: ast.AST | None = node if is_headed else None
+                for each in body:
+                    if _is_text(each) and not isinstance(
+                        before, HEADED | ast.Assign | ast.AnnAssign
+                    ):
+                        place = f"{module.path}:{each.lineno}"
+                        yield Finding(STRAY_TEXTS, module.part, place, ast.unparse(each))
+                    before = None if isinstance(each, HEADED) else each
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and (
+        isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    )
+
+
 def _question(measured: str, module: Module, name: str, text: ast.stmt) -> Iterator[Finding]:
     """Find the docstring that a statement may be, if it begins as a question."""
     match text:
@@ -609,10 +641,11 @@ OF_PARTS = (
     QUESTIONS,
     HEADINGS,
     UNSAID_RETURNS,
+    STRAY_TEXTS,
 )
 ROWS = (
     *((measured, part) for measured in OF_PARTS for part in PARTS),
-    *((measured, part) for measured in (QUESTIONS, HEADINGS) for part in BESIDE),
+    *((measured, part) for measured in (QUESTIONS, HEADINGS, STRAY_TEXTS) for part in BESIDE),
     (ROOMS_IN_CIRCLES, WHOLE),
     (SHARED_NAMES, WHOLE),
     (LONE_PROTOCOLS, WHOLE),

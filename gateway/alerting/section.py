@@ -20,9 +20,9 @@ from gateway.base.toml.toml_file import Fault, hold
 from light_dataclasses import dataclass
 
 WAYS: Final = ("mail", "webhook", "ntfy", "telegram", "chat", "alertmanager", "syslog")
+"""The ways on which alerts leave, each a section."""
 FORGETFUL: Final = frozenset(("alertmanager",))
 """Ways to a receiver that knows no alert of before when it is started anew."""
-"""The ways on which alerts leave, each a section."""
 MOST_S: Final = 31 * 86_400.0
 _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,7}")
 _NTFY_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")

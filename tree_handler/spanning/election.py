@@ -15,7 +15,6 @@ from light_dataclasses import dataclass
 from tree_handler.errors import ProtocolError
 from tree_handler.members.place import check_name
 
-"""What a gateway may be called."""
 MAX_CAPABILITY = 1e15
 MAX_EPOCH = 2**63 - 1
 

@@ -16,8 +16,6 @@ from tree_handler.remote.options import ETAG, NO_OPTIONS, RemoteOption, hops_lef
 from tree_handler.remote.query import TooManyError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
-"""Takes an answer, in a later turn; None if none came in time."""
-
 
 class ValidatedAsking:
     """Asks gateways, and has the cache take what they answer.

@@ -9,8 +9,6 @@ from typing import Any
 from gateway.tools.commands.clients import watch_seconds
 from gateway.tools.commands.output import WAITING
 
-"""As curl has them (with --fail), for scripts that know those."""
-
 _WHAT = (
     "a URI (coap://HOST[:PORT]/PATH), a path (/sensors/valve), or a name: valve, "
     "GATEWAY/valve, DOMAIN/GROUP/GATEWAY/valve, GATEWAY:/PATH"

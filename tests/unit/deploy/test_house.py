@@ -291,6 +291,24 @@ def test_the_docstring_of_a_call_with_a_result_begins_with_a_verb(
     assert not said.findings
 
 
+@pytest.mark.parametrize(
+    ("text", "strays"),
+    [
+        ('import os\n"""Room for it."""\n', 1),
+        ('ROOM = 1\n"""Bytes."""\n"""Room for it."""\n', 1),
+        ('if os:\n    """Room for it."""\n', 1),
+        ('def ask():\n    """Ask."""\n    return 1\n    """Nobody."""\n', 1),
+        ('"""Rooms."""\nROOM: int = 1\n"""Bytes."""\n', 0),
+        ('class Room:\n    """A room."""\n    size = 1\n    """Bytes."""\n', 0),
+        ("if os:\n    ROOM = 1\n    " + '"""Bytes."""\n', 0),
+    ],
+)
+def test_a_text_that_stands_below_nothing_which_it_describes_is_found(
+    text: str, strays: int
+) -> None:
+    assert len(found(measure(dtls__a=text), house.STRAY_TEXTS)) == strays
+
+
 @pytest.mark.parametrize("folder", ["tests", "benchmarks", "deploy"])
 def test_of_a_folder_beside_the_packages_the_docstrings_are_measured_not_the_length(
     folder: str,

@@ -1,0 +1,64 @@
+"""Files, folders and modules that the pages name are there, so that who looks for one finds it.
+
+Decisions and the change log tell of their day, and are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+PROJECT = Path(__file__).parents[2]
+ARCHITECTURE = PROJECT / "docs" / "architecture.md"
+PAGES = (
+    PROJECT / "README.md",
+    PROJECT / "CONTRIBUTING.md",
+    *sorted((PROJECT / "docs").glob("*.md")),
+)
+FOLDERS = (
+    *("gateway", "tree_handler", "dtls", "resource_directory", "coap_engine", "cloud_ingest"),
+    *("record_formats", "alerts", "light_dataclasses", "tests", "deploy", "docs", "benchmarks"),
+)
+MADE_BY_READERS = frozenset(("deploy/ansible/relay", "module.py", "soil.py"))
+"""Keys that a playbook fetches, and drivers that somebody writes."""
+OF_OTHERS = frozenset(("websockets",))
+CORES = "## Cores and shells\n"
+_NAMED = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*\w/?|\w[\w/]*\.py)`")
+_IN_A_CELL = re.compile(r"`([a-z_]+(?:/[a-z_]+)*)`")
+
+
+@cache
+def places() -> frozenset[str]:
+    """Return each file and folder of the tree by every end of its path, modules bare as well."""
+    found: set[str] = set()
+    for folder in FOLDERS:
+        for path in (PROJECT / folder, *(PROJECT / folder).rglob("*")):
+            parts = path.relative_to(PROJECT).parts
+            for start in range(len(parts)):
+                end = "/".join(parts[start:])
+                found |= {end, end.removesuffix(".py")}
+    return frozenset(found)
+
+
+def cells(page: str) -> Iterator[str]:
+    """Yield what stands in backticks in the table of cores and shells."""
+    table = page.partition(CORES)[2].partition("\n## ")[0]
+    for line in table.splitlines():
+        if line.startswith("| `"):
+            yield from _IN_A_CELL.findall(line)
+
+
+def test_each_file_that_a_page_names_is_there() -> None:
+    named = [
+        (page.name, name.rstrip("/")) for page in PAGES for name in _NAMED.findall(page.read_text())
+    ]
+    assert len(named) > len(PAGES)
+    assert [one for one in named if one[1] not in places() | MADE_BY_READERS] == []
+
+
+def test_each_core_and_each_shell_is_there() -> None:
+    named = list(cells(ARCHITECTURE.read_text()))
+    assert len(named) > ARCHITECTURE.read_text().count("| `") // 2
+    assert sorted(set(named) - places() - OF_OTHERS) == []
