@@ -1,4 +1,4 @@
-"""Files, folders and modules that the pages name are there, so that who looks for one finds it.
+"""Files, folders and modules that the pages name are there, and a page names each table.
 
 Decisions and the change log tell of their day, and are left out.
 """
@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from cloud_ingest.tables import registry
 
 PROJECT = Path(__file__).parents[2]
 ARCHITECTURE = PROJECT / "docs" / "architecture.md"
@@ -62,3 +64,8 @@ def test_each_core_and_each_shell_is_there() -> None:
     named = list(cells(ARCHITECTURE.read_text()))
     assert len(named) > ARCHITECTURE.read_text().count("| `") // 2
     assert sorted(set(named) - places() - OF_OTHERS) == []
+
+
+def test_a_page_names_each_table_that_there_is() -> None:
+    told = "".join(page.read_text() for page in PAGES)
+    assert [name for name in registry.NAMES if f"`{name}`" not in told] == []

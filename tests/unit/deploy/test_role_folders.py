@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-ROLES = Path(__file__).resolve().parents[3] / "deploy" / "ansible" / "roles"
+PLAYBOOKS = Path(__file__).resolve().parents[3] / "deploy" / "ansible"
+ROLES = PLAYBOOKS / "roles"
 OF_PACKAGES = {
     "/etc/apt/apt.conf.d": "apt",
     "/etc/ssh/sshd_config.d": "openssh-server",
@@ -60,6 +61,23 @@ def test_a_file_of_a_list_that_is_empty_is_an_empty_file(role: str) -> None:
             listed = [one["content"] for one in task.get("vars", {}).get("_passwords", ())]
             for text in (content, *listed):
                 assert "when" in task or not text.startswith("{% for"), task["name"]
+
+
+@pytest.mark.parametrize("role", ROLE_NAMES)
+def test_a_role_is_played(role: str) -> None:
+    plays = [*PLAYBOOKS.glob("*.yml"), *ROLES.glob("*/tasks/*.yml")]
+    named = re.compile(rf"^\s+(?:- )?(?:role|name): {role}$", re.MULTILINE)
+    assert any(named.search(path.read_text()) for path in plays)
+
+
+def test_a_role_that_site_roles_may_name_is_checked_played_and_explained() -> None:
+    site = (PLAYBOOKS / "site.yml").read_text()
+    (checked,) = re.findall(r"difference\(\[(.*?)\]\)", site)
+    names = set(re.findall(r"'(\w+)'", checked))
+    readme = (PLAYBOOKS / "README.md").read_text()
+    table = readme.partition("| role | what it does | package |\n")[2].partition("\n\n")[0]
+    assert names == set(re.findall(r"when: \"'(\w+)' in _site_roles\"", site))
+    assert names == set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
 
 
 def test_what_changes_releases_is_copied_with_all_that_it_imports() -> None:

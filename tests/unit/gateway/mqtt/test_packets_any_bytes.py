@@ -92,6 +92,8 @@ PROPERTIES: dict[int, tuple[st.SearchStrategy[Any], set[int]]] = {
     P.SUBSCRIPTION_IDENTIFIER_AVAILABLE: (bits, {T.CONNACK}),
     P.SHARED_SUBSCRIPTION_AVAILABLE: (bits, {T.CONNACK}),
 }
+DRAWN_APART = {P.SUBSCRIPTION_IDENTIFIER, P.AUTHENTICATION_DATA}
+"""Properties that depend on more than where they stand: `properties` draws them."""
 ACKNOWLEDGEMENTS: dict[int, type[PubAck | PubRec | PubRel | PubComp]] = {
     T.PUBACK: PubAck,
     T.PUBREC: PubRec,
@@ -211,6 +213,10 @@ def read_all(data: bytes, version: int) -> tuple[list[Packet], bytes]:
         found.append(decode(data[at], data[ends[0] : ends[1]], version))
         at = ends[1]
     return found, data[at:]
+
+
+def test_each_property_that_there_is_gets_drawn() -> None:
+    assert set(PROPERTIES) | DRAWN_APART == set(P)
 
 
 @untimed
