@@ -40,8 +40,8 @@ from gateway.broker.sessions.registry import Sessions
 from gateway.broker.sessions.subscriptions import Subscriptions
 from gateway.broker.sessions.wills import Wills
 from gateway.broker.statistics.traffic import Traffic
-from gateway.broker.topics.routes import RouteCache
-from gateway.broker.topics.subscriptions import SubscriptionTree
+from gateway.broker.topics.route_cache import RouteCache
+from gateway.broker.topics.subscription_tree import SubscriptionTree
 from gateway.broker.upkeep import Upkeep
 from gateway.trust.shares.log_room import LogRoom
 from gateway.trust.shares.user_rates import UserRates

@@ -13,8 +13,8 @@ from gateway.broker.limits import Limits
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
-from gateway.broker.topics.routes import RouteCache
-from gateway.broker.topics.subscriptions import SubscriptionTree
+from gateway.broker.topics.route_cache import RouteCache
+from gateway.broker.topics.subscription_tree import SubscriptionTree
 from gateway.mqtt import PacketError, ReasonCode, Version, check_topic_name
 from light_dataclasses import dataclass
 from tree_handler.sharing.rule import SharedGroups

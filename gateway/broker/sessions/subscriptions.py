@@ -12,7 +12,7 @@ from gateway.broker.sessions.inheritance import Inheritance
 from gateway.broker.sessions.presence import Presence
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
-from gateway.broker.topics.subscriptions import bytes_max
+from gateway.broker.topics.subscription_tree import bytes_max
 from tree_handler.routing.topic_filters import split_share
 from tree_handler.sharing.rule import SharedGroups
 

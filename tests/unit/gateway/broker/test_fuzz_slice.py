@@ -17,7 +17,7 @@ import targets
 
 from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.outbound.message import Message
-from gateway.broker.topics.subscriptions import SubscriptionTree
+from gateway.broker.topics.subscription_tree import SubscriptionTree
 from gateway.mqtt import Scanner
 
 Run = Callable[[bytes], None]

@@ -11,8 +11,8 @@ from gateway.broker.outbound.aliases import OutgoingAliases
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Grant, Route, Target
 from gateway.broker.sessions.session import Session
-from gateway.broker.topics import routes
-from gateway.broker.topics.routes import RouteCache
+from gateway.broker.topics import route_cache
+from gateway.broker.topics.route_cache import RouteCache
 from tree_handler.retained import tombstones
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.tombstones import Tombstone
@@ -48,7 +48,7 @@ def test_long_topics_share_what_aliases_towards_a_client_may_take() -> None:
 
 def test_routes_to_many_receivers_are_forgotten_before_they_take_too_much() -> None:
     cache: RouteCache[str] = RouteCache()
-    size = routes.ROUTES_BYTES_MAX // 100
+    size = route_cache.ROUTES_BYTES_MAX // 100
     for number in range(1_000):
         cache.put(b"t/%d" % number, "route", size)
         assert len(cache) <= 100

@@ -9,8 +9,8 @@ from gateway.broker.retained.messages import (
     RetainedMessages,
 )
 from gateway.broker.topics.index import TopicIndex
-from gateway.broker.topics.routes import RouteCache
-from gateway.broker.topics.subscriptions import SubscriptionTree
+from gateway.broker.topics.route_cache import RouteCache
+from gateway.broker.topics.subscription_tree import SubscriptionTree
 from gateway.mqtt import FilterError
 from tests.held_objects import held_objects
 

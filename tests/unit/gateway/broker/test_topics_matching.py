@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from gateway.broker.retained.messages import RetainedMessages
 from gateway.broker.topics.index import TopicIndex
-from gateway.broker.topics.routes import RouteCache
-from gateway.broker.topics.subscriptions import SubscriptionTree
+from gateway.broker.topics.route_cache import RouteCache
+from gateway.broker.topics.subscription_tree import SubscriptionTree
 from gateway.mqtt import FilterError
 from tree_handler.routing.topic_filters import covers, matches, split_share
 
