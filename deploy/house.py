@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tarfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -60,6 +61,7 @@ SHARED_NAMES = "names of classes and types that stand twice"
 QUESTIONS = "docstrings that begin as a question or a reference"
 HEADINGS = "headings of modules and attributes that begin so"
 UNSAID_RETURNS = "docstrings of results without a verb"
+UNTOLD_ARGUMENTS = "constructors whose Args are not their parameters"
 STRAY_TEXTS = "texts that stand below nothing which they describe"
 PRIVATE_LOOKS = "looks at private attributes of others"
 LONE_PROTOCOLS = "protocols that stand for one class"
@@ -100,6 +102,7 @@ OF_NAMED_TUPLES = frozenset({"_replace", "_asdict", "_fields", "_make"})
 """Public for all that: the underscore keeps them apart from fields."""
 OF_THE_LIBRARY = frozenset({"os._exit", "sys._getframe"})
 """Documented functions of the standard library, for all their underscores."""
+_ARGUMENT = re.compile(r"^    ([*\w]+(?:, [*\w]+)*):", re.MULTILINE)
 _IS_CAP_WORDS = re.compile("[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*$")
 
 
@@ -242,6 +245,7 @@ def measure(files: Iterable[tuple[PurePosixPath, str]]) -> Measured:
         *headings(parsed),
         *stray_texts(parsed),
         *unsaid_returns(modules),
+        *untold_arguments(modules),
     ]
     return Measured(tuple(findings))
 
@@ -562,6 +566,36 @@ def headings(modules: Iterable[Module]) -> Iterator[Finding]:
                     yield from _question(HEADINGS, module, ast.unparse(target), text)
 
 
+def untold_arguments(modules: Iterable[Module]) -> Iterator[Finding]:
+    """Find the classes whose Args name a parameter twice, leave one out, or name what is none.
+
+    A class without Args says in its first sentences what it is made of.
+    """
+    for module in modules:
+        for each in module.classes:
+            told = _told_arguments(ast.get_docstring(each) or "")
+            made = [n for n in each.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
+            if not told or not made:
+                continue
+            given = made[0].args
+            taken = [*given.posonlyargs, *given.args][1:] + given.kwonlyargs
+            taken += [one for one in (given.vararg, given.kwarg) if one is not None]
+            names = [one.arg for one in taken]
+            differing = sorted((Counter(told) - Counter(names)) | (Counter(names) - Counter(told)))
+            if differing:
+                place = f"{module.path}:{each.lineno}"
+                yield Finding(
+                    UNTOLD_ARGUMENTS, module.part, place, f"{each.name}: {', '.join(differing)}"
+                )
+
+
+def _told_arguments(docstring: str) -> list[str]:
+    """Return the names that the section Args explains, in its order."""
+    section = docstring.partition("\nArgs:\n")[2].partition("\n\n")[0]
+    told = _ARGUMENT.findall(section)
+    return [name.strip(" *") for names in told for name in names.split(",")]
+
+
 def stray_texts(modules: Iterable[Module]) -> Iterator[Finding]:
     """Find the texts that are no docstring: what they described has gone elsewhere.
 
@@ -642,6 +676,7 @@ OF_PARTS = (
     HEADINGS,
     UNSAID_RETURNS,
     STRAY_TEXTS,
+    UNTOLD_ARGUMENTS,
 )
 ROWS = (
     *((measured, part) for measured in OF_PARTS for part in PARTS),

@@ -62,6 +62,7 @@ class DamagedFileError(ValueError):
     """A file is there, and what it says can't be used.
 
     Args:
+        path: where it stands; the message begins with it.
         why: what is wrong with it.
         data: its content, as far as it could be read.
 

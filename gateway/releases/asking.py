@@ -39,6 +39,7 @@ class OwnListeners:
     Args:
         config: its configuration.
         within_s: in which all of them must have answered.
+        sleep: waits between two rounds of asking them.
 
     """
 

@@ -24,11 +24,11 @@ class Subscriptions:
         tree: finds them by topic.
         known: forgets where topics go that a change touches.
         delivery: keeps whose turn it is in shared subscriptions.
-        groups: who has part in which of these.
+        inheritance: passes on what a member of these leaves to those that stay.
         events: are told of clients' own changes.
         interest: is told what all sessions together want, but not what is restored; None where
             nobody asks.
-        groups: is told who is there of shared subscriptions.
+        groups: says whether there may be another shared subscription; is told who is there of each.
 
     """
 

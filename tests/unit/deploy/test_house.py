@@ -292,6 +292,34 @@ def test_the_docstring_of_a_call_with_a_result_begins_with_a_verb(
 
 
 @pytest.mark.parametrize(
+    ("told", "parameters", "differing"),
+    [
+        ("a: one.\n        b: other.", "a, /, b", []),
+        ("a, b: both.\n        more: the rest.", "a, *, b, **more", []),
+        ("a: one,\n            b: other.", "a", []),
+        ("a: one.", "a, b", ["Any: b"]),
+        ("a: one.\n        c: gone.", "a", ["Any: c"]),
+        ("a: one.\n        a: other.", "a", ["Any: a"]),
+    ],
+)
+def test_the_args_of_a_class_are_what_its_constructor_takes(
+    told: str, parameters: str, differing: list[str]
+) -> None:
+    text = f'''class Any:
+    """Any.
+
+    Args:
+        {told}
+
+    """
+
+    def __init__(self, {parameters}): ...
+'''
+    measured = found(measure(dtls__a=text), house.UNTOLD_ARGUMENTS)
+    assert [what for _, what in measured] == differing
+
+
+@pytest.mark.parametrize(
     ("text", "strays"),
     [
         ('import os\n"""Room for it."""\n', 1),
