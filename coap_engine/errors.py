@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class CoapError(Exception):
-    """Of this package."""
+    """The base of what this package raises, for callers that treat all of it alike."""
 
 
 class MessageFormatError(CoapError):

@@ -100,7 +100,7 @@ class Endpoint:
 
     @property
     def established(self) -> int:
-        """Established sessions."""
+        """The number of sessions whose handshake is over."""
         return len(self._established)
 
     def receive_datagram(self, datagram: bytes, address: TransportAddress, now: float) -> None:

@@ -87,7 +87,7 @@ class _Tries:
         self._at = 0.0
 
     def take(self, now: float) -> bool:
-        """Take one, if there is one."""
+        """Use up one try, and return whether one was left; they come again with time."""
         earned = max(0.0, now - self._at) * self._per_s
         self._left = min(self._per_s * _AT_ONCE_S, self._left + earned)
         self._at = now

@@ -12,7 +12,7 @@ _MEMORY: Final[Any] = _lib.BIO_s_mem()
 
 
 def certificate_der(x509: Any) -> bytes:
-    """Return a certificate (``X509 *``)."""
+    """Return a certificate (``X509 *``) in DER; empty if OpenSSL can't write it."""
     bio: Any = _lib.BIO_new(_MEMORY)
     try:
         if _lib.i2d_X509_bio(bio, x509) != 1:

@@ -32,7 +32,7 @@ MTU_BYTES: Final = 1232
 
 
 class SessionState(enum.Enum):
-    """The state of a session."""
+    """The stage of a session, which only goes on to a later one: after `CLOSED` there is none."""
 
     HANDSHAKING = "handshaking"
     ESTABLISHED = "established"

@@ -75,7 +75,7 @@ class Api:
         self._waiting = 0
 
     def add_to(self, app: web.Application) -> None:
-        """Add all routes."""
+        """Add all routes, below ``/api/``."""
         for name in READY:
             app.router.add_get(f"/api/{name}", self._ready(name))
         for name in (
@@ -131,7 +131,7 @@ class Api:
         return web.json_response({"tiles": told})
 
     async def gateway(self, request: web.Request) -> web.Response:
-        """Answer all of one gateway."""
+        """Answer ``gateway?name=``: all columns of one gateway's row; 404 without a row."""
         name = _text(request, "name")
         found = fleet_view.gateway(self._models.gateways, name)
         if found is None:

@@ -38,13 +38,14 @@ class ListeningBrowser:
 
 
 class ListeningBrowsers:
-    """All of them."""
+    """The browsers that wait to be told which tables change: so many, and so many of one
+    visitor."""
 
     def __init__(self) -> None:
         self._all: set[ListeningBrowser] = set()
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return how many wait, with those of which nobody has noticed yet that they went."""
         return len(self._all)
 
     def come(self, visitor: str, is_gone: Callable[[], bool]) -> ListeningBrowser | None:

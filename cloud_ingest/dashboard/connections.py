@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class BrowserConnections:
-    """All that are open.
+    """The open connections of the dashboard, bounded in all and for each address.
 
     Args:
         tls: for HTTPS; None for HTTP.
@@ -40,7 +40,7 @@ class BrowserConnections:
         )
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return how many connections are open."""
         return len(self._room)
 
     def accept(self, serving: asyncio.Protocol) -> asyncio.Protocol:

@@ -78,7 +78,7 @@ class Models:
 
     @property
     def gateways(self) -> pa.Table | None:
-        """Return the table `gateways`."""
+        """The table `gateways` as last read; None while there is none."""
         return self._small.get("gateways")
 
     def standing(self, now_ms: int) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class UnderVoltage(KindRule, frozen=True, kw_only=True):
 
 
 class Hot(KindRule, frozen=True, kw_only=True):
-    """Its processor is hot."""
+    """Its processor has ``opens-cel`` degrees Celsius; clears below ``clears-cel``."""
 
     opens_cel: float = thresholds.HOT_CEL
     clears_cel: float = thresholds.COOL_CEL

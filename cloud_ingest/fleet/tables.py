@@ -108,7 +108,7 @@ def gaps(known: Iterable[GatewayState], closed: Iterable[GapRow]) -> pa.Table:
 
 
 def alerts(all_of_them: Iterable[Alert]) -> pa.Table:
-    """Return the table ``alerts``."""
+    """Return the table ``alerts``; severity and first step are those of an alert's kind."""
     rows = list(all_of_them)
     columns: dict[str, list[Any]] = {
         "alert": [row.id for row in rows],

@@ -45,7 +45,7 @@ class SpoolStretch:
 
     @property
     def length(self) -> int:
-        """In bytes."""
+        """Its bytes in the segment, by which tasks share stretches out."""
         return self.end - self.start
 
 

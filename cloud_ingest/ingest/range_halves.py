@@ -21,7 +21,7 @@ class TasksFailedError(RuntimeError):
 
 
 class BatchSpot(NamedTuple):
-    """The place of a batch."""
+    """A batch's spool, its segment and its first byte there."""
 
     spool: str
     segment: str

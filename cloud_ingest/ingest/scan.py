@@ -57,7 +57,7 @@ class DamageFound:
         return zlib.crc32(self.data)
 
     def row(self, now_us: int) -> dict[str, object]:
-        """Return a row of the quarantine."""
+        """Return its row of the quarantine, found at ``now_us``."""
         place = self.place
         return {
             "found_time": now_us,

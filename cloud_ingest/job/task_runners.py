@@ -26,7 +26,7 @@ class TaskRunner(Protocol):
 
     @property
     def at_once(self) -> int:
-        """So many."""
+        """The most tasks that one micro-batch is shared out to."""
         ...
 
     def run(self, orders: list[TaskOrder]) -> list[TaskResult]:
@@ -97,7 +97,7 @@ def _import_all(place: int) -> None:
 
 
 class LocalTasks:
-    """Tasks in this process."""
+    """Carries tasks out in this process, one after the other."""
 
     at_once = 1
 

@@ -226,7 +226,8 @@ class GatewayAlerts:
         }
 
     def figures(self) -> AlertFigures:
-        """Return what there is to be counted."""
+        """Return what ``/metrics`` tells of alerts: each rule is there, with 0 where none
+        stands."""
         rules = self._plan.terms.items()
         standing: dict[tuple[str, str], int] = {(rule, one.severity): 0 for rule, one in rules}
         for one in self._desk.standing:

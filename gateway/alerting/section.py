@@ -223,7 +223,8 @@ class RouteSection:
 
     @property
     def route(self) -> AlertRoute:
-        """The route."""
+        """The route as alerts take it: times of day are minutes of the day, None where none is
+        given."""
         begins, _, ends = self.quiet.partition("-")
         first, last = _minute(begins), _minute(ends)
         return AlertRoute(

@@ -236,7 +236,8 @@ class CoapAccess:
         return self._decided.get(principal, _NOTHING)
 
     def decide(self, principal: Principal, method: str, path: tuple[str, ...]) -> Decision:
-        """Decide, and remember it."""
+        """Decide by the policy, and remember that until the policy changes or too much is
+        remembered."""
         segments = [segment.encode() for segment in path]
         decision = self._policy.may(principal, coap_action(method, segments, self._policy.here))
         if sum(map(len, segments)) <= _REMEMBERED_BYTES:

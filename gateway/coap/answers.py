@@ -84,7 +84,8 @@ class RequestAnswers(Protocol):
     def asked(
         self, asked: RequestReceived, now: float, respond: RespondTo, ask: AskPeer
     ) -> tuple[CoapResponse, bool] | None:
-        """Answer a request."""
+        """Answer a request, and say whether that is the last response; None if ``respond`` takes
+        all of them later."""
 
     def refusals(self) -> dict[str, int]:
         """Return how often what was refused since the start, for metrics."""

@@ -39,7 +39,7 @@ class CoapLimits:
 
     @property
     def engine(self) -> EngineLimits:
-        """Return the limits of the engine."""
+        """The engine's limits; room for bodies grows with the longest that is allowed."""
         datagrams = replace(
             _SHARES.datagrams,
             host=self.address_datagrams_per_s,

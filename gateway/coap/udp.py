@@ -41,7 +41,7 @@ class UdpPort:
         self.port = self._sockets[0].port
 
     def send(self, datagram: bytes, to: PeerAddress) -> None:
-        """Send a datagram."""
+        """Send a datagram by the socket that its receiver's address names; none once closed."""
         if not self._closed:
             self._sockets[to.socket_number].send(datagram, to)
 
@@ -64,7 +64,7 @@ class UdpPort:
                 one.share(False)
 
     def close(self) -> None:
-        """Close the sockets."""
+        """Close the sockets; what is sent afterwards is dropped."""
         self._closed = True
         for one in self._sockets:
             one.close()

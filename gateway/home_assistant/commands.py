@@ -50,7 +50,7 @@ class Commands:
 
     @property
     def topics(self) -> list[str]:
-        """The command topics."""
+        """The topics on which Home Assistant sets actuators, each the topic of one."""
         return list(self._actuators)
 
     def follow(self, actuators: Mapping[str, Actuator]) -> None:

@@ -30,7 +30,7 @@ class SegmentsToTrim:
         self._damage = damage
 
     def __len__(self) -> int:
-        """Return how many segments."""
+        """Return how many segments go; 0 if nothing does."""
         return len(self._segments)
 
     def read(self, key: Epoch, ranges: Intervals) -> Iterator[tuple[bytes, Header]]:

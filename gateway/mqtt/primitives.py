@@ -87,7 +87,8 @@ class Reader:
         return f"{packet_name(self.kind)} {what}"
 
     def take(self, what: str, size: int) -> bytes:
-        """So many bytes."""
+        """Return the next ``size`` bytes; a packet that ends before is a PacketError, which
+        names ``what``."""
         start = self.at
         if start + size > self.end:
             raise malformed(f"{self.named(what)} cut short")
@@ -150,7 +151,7 @@ def encode_length(n: int) -> bytes:
 
 
 def encode_integer(what: str, value: int, size: int) -> bytes:
-    """Return an integer of so many bytes."""
+    """Return an integer in ``size`` bytes, big-endian; one that does not fit is a PacketError."""
     if not 0 <= value < 1 << 8 * size:
         raise malformed(what, value)
     return value.to_bytes(size, "big")

@@ -40,7 +40,7 @@ class Reading:
 
     @property
     def value(self) -> Value | None:
-        """The first value."""
+        """The value that stands first; `values` has the others."""
         return next(iter(self.values.values())).value
 
     def records(self, name: str, number: int) -> Iterator[Record]:

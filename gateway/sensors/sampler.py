@@ -146,7 +146,7 @@ class Sampler:
             self.add(sensor)
 
     def reads(self, sensor: Sensor) -> bool:
-        """Return whether it is read."""
+        """Return whether this very sensor is read, not another one of its name."""
         return self._sensors.get(sensor.name) is sensor
 
     def remove(self, name: str) -> None:

@@ -63,7 +63,7 @@ class SensorPlan:
 
     @property
     def all(self) -> list[ConfiguredSensor]:
-        """Both."""
+        """Those of the configuration, then those that were added."""
         return [*self.configured, *self.added]
 
 

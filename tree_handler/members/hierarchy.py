@@ -307,7 +307,7 @@ class Membership:
         del self._absent[next(void, next(iter(self._absent)))]
 
     def get(self, gateway_id: str) -> MemberRecord | None:
-        """Return the record of a gateway."""
+        """Return the newest record of a gateway; None if it has none."""
         return self._records.get(gateway_id)
 
     def __len__(self) -> int:

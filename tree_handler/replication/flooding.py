@@ -18,7 +18,7 @@ from tree_handler.replication.counters import Counters
 
 @dataclass(slots=True)
 class LinkState:
-    """The state of one link."""
+    """One link: whether it forwards, and whether it takes no more logged batches for now."""
 
     forwarding: bool = False
     full: bool = False

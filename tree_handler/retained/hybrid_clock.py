@@ -55,7 +55,7 @@ class RetainedVersion(NamedTuple):
 
     @property
     def stamp(self) -> Stamp:
-        """Its stamp."""
+        """The version's time, without who wrote."""
         return Stamp(self.physical_us, self.logical)
 
 

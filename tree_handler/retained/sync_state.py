@@ -190,7 +190,8 @@ class SyncLink:
         self.proofs_at = min(self.proofs_at, self.proofs_asked_at + PROOFS_SOON_S)
 
     def asks_for_proofs(self, now: float) -> None:
-        """It is asked for proofs now."""
+        """Note that it is asked for proofs now; the pause before the next time doubles, to a
+        limit."""
         self.proofs_asked_at, self.proofs_at = now, now + self.proofs_wait_s
         self.proofs_wait_s = min(2 * self.proofs_wait_s, PROOFS_AGAIN_MAX_S)
 

@@ -97,7 +97,7 @@ class FilterTrie(Generic[K, V]):
         return found
 
     def matching_keys(self, topic: str) -> frozenset[K]:
-        """Return the keys of the filters that match."""
+        """Return the keys of all filters that match a topic, each once."""
         return frozenset(dict(self.match(topic)))
 
     def _path(self, topic_filter: str) -> list[_Node[K, V]]:

@@ -72,7 +72,7 @@ class RoutedTraffic(SimulatedTraffic):
         return RoutedGateway(start, self.disk(start.tree.identity.gateway_id), self)
 
     def disk(self, gateway_id: str) -> Disk:
-        """Return the disk of a gateway."""
+        """Return the disk of a gateway, which holds no more batches than this run lets it."""
         disk = self.disks[gateway_id]
         disk.most_batches = self.most_batches
         return disk

@@ -32,7 +32,7 @@ class LineFormatter(logging.Formatter):
         super().__init__(FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's name
-        """Return the line of a record."""
+        """Return a record as one line: what is not printable is escaped."""
         return printable(super().formatMessage(record))
 
     def formatException(self, ei: _Raised) -> str:  # noqa: N802  # logging's name

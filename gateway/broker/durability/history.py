@@ -15,7 +15,7 @@ class LogToTrim(Protocol):
 
     @property
     def behind(self) -> int:
-        """The position behind it."""
+        """The position in the log at which what stays begins."""
 
     def __len__(self) -> int:
         """Return how many pieces it has; 0 if nothing goes."""

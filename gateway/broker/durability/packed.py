@@ -17,25 +17,25 @@ from tree_handler.batch import Entry
 
 
 def message(row: tuple[Any, ...]) -> SavedMessage:
-    """Return a message, of its row."""
+    """Read a message of the columns that `tables.NEEDED` selects."""
     entry = Entry(row[4], row[5], row[6], bool(row[7]), properties(row[8]))  # SQLite has no bool
     return SavedMessage(((row[1], row[2]), row[3]), entry, row[9])
 
 
 def will(row: tuple[Any, ...]) -> SavedWill:
-    """Read a will of its row."""
+    """Read a row of the table ``will``."""
     roles = msgpack.unpackb(row[3], use_list=False)
     retain = bool(row[SavedWill._fields.index("retain")])  # SQLite has no bool
     return SavedWill(*row)._replace(roles=roles, retain=retain, properties=properties(row[9]))
 
 
 def lack(row: tuple[Any, ...]) -> SavedGap:
-    """Return what sessions lack, of its row."""
+    """Read a row of the table ``lacking``: what all sessions lack, or what one of them has had."""
     return SavedGap(row[0], row[1], row[2], ranges(row[3]))
 
 
 def numbers(packed: bytes) -> tuple[int, ...]:
-    """Return whole numbers."""
+    """Read subscription or packet identifiers."""
     return tuple(map(int, msgpack.unpackb(packed)))
 
 

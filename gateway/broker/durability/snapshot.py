@@ -221,7 +221,7 @@ class Snapshots:
         )
 
     def saved(self, taken: PendingCheckpoint) -> None:
-        """It is written."""
+        """Go on from a checkpoint that is written: the next one saves what has changed since."""
         self._cursors.update(taken.cursors)  # what has ended since goes with the next one
 
     def failed(self, taken: PendingCheckpoint) -> None:

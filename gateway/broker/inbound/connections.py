@@ -44,7 +44,7 @@ class Connections:
         self.opened_count = 0
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return how many are open, with those that have sent no CONNECT yet."""
         return len(self._peers)
 
     def __iter__(self) -> Iterator[Peer]:

@@ -72,7 +72,7 @@ class Sessions:
     # -- what there is -------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return how many there are, with and without a client."""
         return len(self._by_client)
 
     def why_full(self, client: Client, session: Session | None, *, is_operator: bool = True) -> str:
@@ -119,7 +119,7 @@ class Sessions:
         return self._by_client.get(client_id)
 
     def values(self) -> ValuesView[Session]:
-        """Return all of them."""
+        """Return all of them, as a view that changes with them."""
         return self._by_client.values()
 
     def items(self) -> ItemsView[str, Session]:

@@ -47,7 +47,7 @@ Represent = Callable[[LookedUp, list[WebLink]], CoapResponse]
 
 @dataclass(slots=True)
 class _Observer:
-    """One who observes."""
+    """One observer: its request, itself, and where its notifications go."""
 
     request: CoapRequest
     peer: CoapPeer

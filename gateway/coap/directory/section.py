@@ -28,7 +28,7 @@ class DirectorySection:
 
     @property
     def limits(self) -> RegistryLimits:
-        """Return the limits of the registry."""
+        """The limits by the names that the registry gives them."""
         return RegistryLimits(
             registrations=self.registrations,
             registrations_per_owner=self.registrations_of_owner,

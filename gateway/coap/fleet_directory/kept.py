@@ -33,7 +33,7 @@ class KeptLookUps:
         return (int(now - at), links) if now - at < STALE_S else (0, ())
 
     def keep(self, key: Hashable, links: Sequence[WebLink], now: float) -> None:
-        """Keep an answer."""
+        """Keep an answer; beyond `LINKS_MAX` links the oldest answers go."""
         self._drop(key)
         self._kept[key] = now, tuple(links)
         self._links += 1 + len(links)

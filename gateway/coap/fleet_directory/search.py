@@ -48,7 +48,7 @@ class DirectoryQuestion:
 
 
 class _AskedGateway:
-    """A gateway that was asked."""
+    """A gateway of one search, with the links that it has told so far."""
 
     __slots__ = ("links", "page", "place", "record")
 

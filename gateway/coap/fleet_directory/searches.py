@@ -79,7 +79,7 @@ class DirectorySearches:
         return number
 
     def looked_up(self, number: int) -> LookedUp:
-        """Return what one is about."""
+        """Return what a search is for, and for whom."""
         return self._searches[number].looked_up
 
     def end(self, number: int) -> None:

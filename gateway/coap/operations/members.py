@@ -41,7 +41,7 @@ class MembersResource(resource.Resource):  # type: ignore[misc]  # aiocoap is un
         self._access = access
 
     async def render_get(self, _request: Any) -> Any:
-        """Return the list."""
+        """Answer with all members in JSON; others have turns while a long list is encoded."""
         told = {"members": await encoded_rows(self._members.listed(), in_ascii)}
         payload = msgspec.json.encode(told)
         return Message(code=Code.CONTENT, payload=payload, content_format=JSON)

@@ -46,7 +46,8 @@ class Executor(Protocol):
         *,
         observes: bool = False,
     ) -> Callable[[], None]:
-        """Execute one."""
+        """Execute a request. ``tell`` takes a response, and whether others may follow; the
+        result ends it."""
 
 
 class RemoteExchange:

@@ -59,7 +59,7 @@ class NamedAnswers:
 
 
 class _Named:
-    """One of them."""
+    """A request with a name, which is executed once, however often it comes."""
 
     def __init__(self, executor: Executor, asked: ResourceRequest) -> None:
         self._executor = executor

@@ -36,7 +36,7 @@ class QueriesSection:
 
     @property
     def limits(self) -> QueryLimits:
-        """Return the limits of the protocol."""
+        """The limits that the protocol is given, by the names of the keys."""
         return QueryLimits(**dataclasses.asdict(self))
 
     def _faults(self) -> Iterator[Fault]:

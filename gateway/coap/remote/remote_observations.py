@@ -311,7 +311,8 @@ class RemoteObserver:
             self.end()
 
     def tell(self, response: CoapResponse, *, is_last: bool) -> None:
-        """Tell of a change."""
+        """Give a response to the exchange that observes, unless that has ended or is not bound
+        yet."""
         if self._respond is not None:
             self._respond(self._exchange, response, is_last)
 

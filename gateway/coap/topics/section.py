@@ -30,7 +30,7 @@ class TopicsSection:
 
     @property
     def limits(self) -> TopicLimits:
-        """Return the limits of the bridge."""
+        """The limits that the bridge is given, by the names of the keys."""
         return TopicLimits(**dataclasses.asdict(self))
 
     def _faults(self) -> Iterator[Fault]:

@@ -77,7 +77,7 @@ class DialFailures:
         return self.why in self._said
 
     def over(self) -> None:
-        """It is linked."""
+        """Forget the failures: there is a link now."""
         self.since_s, self.times, self.why = None, 0, ""
         self._said.clear()
 

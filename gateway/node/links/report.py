@@ -24,7 +24,7 @@ class ReportedNode(Protocol):
 
     @property
     def tree(self) -> SpanningTree:
-        """Its place in the tree."""
+        """The node's spanning tree, which tells root, cost and neighbours."""
 
     @property
     def replication(self) -> Replication:
@@ -48,7 +48,7 @@ class ReportedNode(Protocol):
 
     @property
     def log(self) -> MessageLog:
-        """Return the log."""
+        """The message log, whose length, damage and losses are told."""
 
 
 def report(node: ReportedNode, now: float) -> dict[str, Any]:

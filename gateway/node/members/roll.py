@@ -35,7 +35,7 @@ class MemberRoll:
 
     @property
     def known(self) -> Membership:
-        """The records."""
+        """The newest record of each member."""
         return self._members.known
 
     def listed(self) -> Iterator[dict[str, Any]]:

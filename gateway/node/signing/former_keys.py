@@ -90,7 +90,7 @@ class KeyStatement:
     def make(
         cls, gateway_id: str, stated_s: int, keys: Iterable[FormerKey], signer: Signer
     ) -> KeyStatement:
-        """State it."""
+        """Sign a statement of which keys a gateway had, and until when."""
         known = tuple(keys)
         rows = [(encoded(one.key), one.until_s, one.last_life) for one in known]
         body = msgpack.packb((gateway_id, stated_s, rows))

@@ -44,7 +44,7 @@ class UsedKey:
 
     @property
     def key(self) -> PublicKey:
-        """The key."""
+        """The public key of its certificate, the first of the chain."""
         found = x509.load_der_x509_certificate(self.chain[0]).public_key()
         if not isinstance(found, PublicKey):
             raise TypeError("certificate of a key that signs nothing here")
@@ -52,7 +52,7 @@ class UsedKey:
 
     @property
     def former(self) -> FormerKey:
-        """Return the statement of this key."""
+        """The key as other gateways are told of it: with its end and its last life."""
         return FormerKey(self.key, self.until_s, self.last_life)
 
 

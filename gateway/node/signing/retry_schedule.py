@@ -41,7 +41,7 @@ class RetrySchedule(Generic[Name]):
         self._offset_s = wall_s - now
 
     def __len__(self) -> int:
-        """Return how much there is."""
+        """Return how many refused items are to be asked for again."""
         return len(self._refused)
 
     def refused(self, name: Name, now: float) -> None:

@@ -35,7 +35,7 @@ SILENT: Final = "it has said nothing of itself; `hedgerow status` shows how it i
 
 
 class TriedGateway(Protocol):
-    """A gateway that runs."""
+    """The gateway that runs by the configuration that is changed."""
 
     def reload(self) -> None:
         """Have it read again what it takes over while it runs."""

@@ -97,7 +97,7 @@ class TrialFiles:
         self._write(self.before, data)
 
     def write_trial(self, trial: ConfigTrial) -> None:
-        """Have a trial."""
+        """Keep which trial there is, in place of any before."""
         self._write(self._trial, trials.encode(trial))
 
     def write(self, data: bytes, instead_of: bytes | None = None) -> None:

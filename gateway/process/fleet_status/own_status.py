@@ -58,11 +58,12 @@ class OwnStatus:
 
     @property
     def own_id(self) -> str:
-        """Its id."""
+        """This gateway's id, as it is configured."""
         return self.settings.id
 
     def place_in_tree(self) -> TreePlace:
-        """Return where in the tree it is."""
+        """Return the ids of root and parent; no parent at the root, nor while the link there is
+        gone."""
         tree = self.node.tree
         parent = None if tree.parent_link is None else self.node.links.get(tree.parent_link)
         return TreePlace(tree.root_id, parent.peer_id if parent else None)

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 class AuditNotes:
-    """Notes.
+    """Notes of the page in the gateway's audit trail: all changes, and a bounded part of the rest.
 
     Args:
         trail: of the gateway.
@@ -41,7 +41,7 @@ class AuditNotes:
         self._comings = RateLimit(COMINGS_PER_S, COMINGS_AT_ONCE)
 
     def changed(self, who: str, what: str, **of: Detail) -> None:
-        """Note a change."""
+        """Note a change that ``who`` made; unlike refusals, none is left out for want of room."""
         self._note(who, what, of)
 
     def came_or_went(self, who: str, what: str, host: str) -> None:

@@ -41,7 +41,7 @@ class DeviceKeyDesk(Protocol):
         """Return who has a key that counts."""
 
     async def make(self, identity: str, check: Callable[[], None]) -> bytes:
-        """Make a key for a device."""
+        """Return a new key for a device that has none; nobody is told it again."""
 
     async def revoke(self, identity: str, check: Callable[[], None]) -> None:
         """Let nobody in by an identity's key any more."""

@@ -480,7 +480,7 @@ SCHEMAS: Final[dict[str, Schema]] = {
 
 @cache
 def document() -> dict[str, Any]:
-    """Return the document."""
+    """Return the OpenAPI 3.1 description of all `ROUTES`."""
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)

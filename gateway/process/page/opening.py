@@ -123,7 +123,7 @@ class PoliciesInUse:
         self._now = _policies(files)
 
     def __call__(self) -> Policies:
-        """Return them."""
+        """Return the policies as last read."""
         return self._now
 
     def follow(self, files: AccessFiles) -> None:

@@ -137,7 +137,7 @@ class TopicApi:
             self._sweeping.cancel()
 
     async def publish(self, asked: ApiRequest) -> Any:
-        """Publish a message."""
+        """Publish at QoS 1, if the policy lets the visitor and that is not too often."""
         topic, who = asked.body["topic"], str(asked.visitor)
         if self._asks_plugins:
             raise ApiError(HTTPStatus.FORBIDDEN, _PLUGINS)

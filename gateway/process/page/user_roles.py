@@ -54,7 +54,8 @@ class UserRolesSeen:
         self._of_alike: dict[tuple[frozenset[str], frozenset[str]], UserRoles] = {}
 
     def of(self, name: str) -> UserRoles:
-        """Return the roles of a user."""
+        """Return a user's roles for pages and for MQTT, and those that the visitor may neither
+        give nor take."""
         console = self._policies.others.principal(CONSOLE, name).roles
         mqtt = self._policies.topics.principal(USER, name).roles
         found = self._of_alike.get((console, mqtt))

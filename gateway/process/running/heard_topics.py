@@ -43,7 +43,7 @@ class HeardTopics:
         self.kept_on: FindKept = _nothing_kept
 
     def __iter__(self) -> Iterator[str]:
-        """Return the topics."""
+        """Return the topics that any sensor listens to."""
         return iter(self._sensors)
 
     def follow(self, prefix: str, sensors: Sequence[Sensor]) -> None:

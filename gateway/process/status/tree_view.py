@@ -32,7 +32,7 @@ class TreeView:
     silent: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """For scripts."""
+        """Return what ``hedgerow tree --json`` prints."""
         return {
             "roots": self._roots(),
             "gateways": {gateway_id: dict(told) for gateway_id, told in self.gateways.items()},

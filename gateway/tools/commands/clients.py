@@ -55,7 +55,7 @@ def add(
 
 
 def add_watch(command: argparse.ArgumentParser) -> None:
-    """Add ``--watch``."""
+    """Add ``--watch``: the seconds between two answers; None where it is not given."""
     command.add_argument(
         "--watch",
         type=watch_seconds,

@@ -60,7 +60,7 @@ class OwnGateway:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The gateway's id, as its configuration has it."""
         return self.settings.gateway.id
 
     def near(self, scheme: str) -> tuple[str, int] | None:

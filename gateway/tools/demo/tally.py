@@ -30,7 +30,7 @@ class AccountLine:
 
     @property
     def total(self) -> int:
-        """Of all gateways."""
+        """The number of all gateways together."""
         return sum(self.by_gateway.values())
 
 

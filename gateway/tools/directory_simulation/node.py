@@ -347,7 +347,7 @@ class DirectoryNode:
     def register(
         self, endpoint: str, links: list[WebLink], lifetime_s: int, *, base: str = DEVICE
     ) -> None:
-        """A device registers."""
+        """Have a device register in this gateway's directory."""
         self.registry.register(endpoint, links, self.gateway.now, base=base, lifetime_s=lifetime_s)
         self._set_timer()
 

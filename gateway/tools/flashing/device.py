@@ -158,7 +158,7 @@ class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 
     @property
     def host(self) -> str:
-        """Its host name."""
+        """The machine's host name: its gateway's id, unless it is given another one."""
         return self.host_name or self.id
 
     @property
@@ -177,7 +177,7 @@ class CardDevice(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
 
     @property
     def wired_interface(self) -> str:
-        """Return the interface that the cable is in."""
+        """The interface with the fixed address, if that is no wireless one; else ``eth0``."""
         return self.fixed_interface if self.fixed_interface not in ("", "wlan0") else "eth0"
 
     def eaps(self) -> dict[str, tuple[str, Eap]]:

@@ -71,7 +71,7 @@ class HeldItem:
         return None if self.ends is None else int((self.ends - now).total_seconds() // DAY_S)
 
     def state(self, now: datetime.datetime) -> str:
-        """Return how it is, in words."""
+        """Return what is wrong with it, or else in how many days it ends, in words."""
         if self.why:
             return self.why
         days = self.days_left(now)

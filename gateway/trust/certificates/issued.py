@@ -54,7 +54,7 @@ class IssuedCertificate:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Of its holder."""
+        """The roles that its alternative names give its holder."""
         return forms.roles_of(forms.alternative_names_of(self.certificate))
 
     @property

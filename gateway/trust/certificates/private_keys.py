@@ -36,7 +36,7 @@ def make(kind: str) -> PrivateKey:
 
 
 def kind_of(key: PrivateKey | PublicKey) -> str:
-    """Return one of `KINDS`."""
+    """Return ``p256`` for a key on an elliptic curve, ``ed25519`` for any other."""
     is_curve = isinstance(key, ec.EllipticCurvePrivateKey | ec.EllipticCurvePublicKey)
     return KINDS[0] if is_curve else KINDS[1]
 

@@ -63,7 +63,7 @@ class TlsFaults:
 
     @property
     def over(self) -> tuple[TlsFileError, ...]:
-        """Return what is over by the clock."""
+        """The faults of what was right until a time that is past by this machine's clock."""
         return tuple(one for one in self._found if one.is_over)
 
     def hold(self) -> None:

@@ -126,7 +126,7 @@ class Policy:
         return vouched.get(gateway_id, vouched.get(EVERYBODY, built_in.VOUCHED))
 
     def all_roles(self, roles: frozenset[str]) -> frozenset[str]:
-        """Roles with all that they include."""
+        """Return roles with all that they include, over any number of steps."""
         found: set[str] = set()
         ahead = list(roles)
         while ahead:

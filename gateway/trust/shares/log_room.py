@@ -35,7 +35,7 @@ class Sender(Protocol):
 
     @property
     def channel(self) -> Socket:
-        """Its socket."""
+        """The socket that is read no more while there is no room."""
 
 
 class LogRoom:
