@@ -305,7 +305,7 @@ class Engine:
         self._events.append(RequestReceived(exchange.number, peer, request))
 
     def _blocks(self, exchange: ServedExchange, now: float) -> CoapResponse | None:
-        """Put the request's body together; what to answer if it is not for the resource."""
+        """Put the request's body together; return what to answer if it is not for the resource."""
         peer, code, options = exchange.peer, exchange.code, exchange.options
         taken = self._request_bodies.take(peer, code, options, exchange.body, now)
         if not isinstance(taken, WholeBody):

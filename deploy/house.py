@@ -530,13 +530,16 @@ def questions(modules: Iterable[Module]) -> Iterator[Finding]:
 def unsaid_returns(modules: Iterable[Module]) -> Iterator[Finding]:
     """Find the docstrings of functions with a result that begin with one of `NOUNS_BEGIN`.
 
-    A property is named as an attribute is, and a true or false is often that of an event.
+    A property is named as an attribute is, and a true or false is often that of an event. None of
+    them has its result as half a question behind a semicolon: "Delete it; whether it was there."
     """
     for module in modules:
         for node in module.nodes:
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _has_result(node):
-                first = (ast.get_docstring(node) or "").partition("\n")[0]
-                if first.partition(" ")[0] in NOUNS_BEGIN:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                sentence = (ast.get_docstring(node) or "").partition("\n\n")[0]
+                first = sentence.partition("\n")[0]
+                is_noun = _has_result(node) and first.partition(" ")[0] in NOUNS_BEGIN
+                if is_noun or "; whether " in " ".join(sentence.split()):
                     place = f"{module.path}:{node.lineno}"
                     yield Finding(UNSAID_RETURNS, module.part, place, f"{node.name}: {first}")
 

@@ -64,12 +64,13 @@ class OpenSslConnection:
         _lib.BIO_write(self._incoming, datagram, len(datagram))
 
     def listen(self) -> bool:
-        """Take a ClientHello whose cookie has been checked; whether what was fed is one."""
+        """Take a ClientHello whose cookie has been checked, and return whether what was fed is
+        one."""
         result: int = _lib.DTLSv1_listen(self._ssl, _SOMEWHERE)
         return result > 0 or (result < 0 and self._must_wait(result))
 
     def handshake(self) -> bool:
-        """Go on with the handshake; whether it is complete."""
+        """Go on with the handshake, and return whether it is complete."""
         result: int = _lib.SSL_do_handshake(self._ssl)
         return result > 0 or self._must_wait(result)
 

@@ -34,8 +34,9 @@ class NotedBatches:
         self.spans: list[tuple[int, int]] = []
 
     def take(self, data: bytes) -> int:
-        """Read a file; how many bytes of it are whole records. A batch whose record is torn was
-        not written.
+        """Read a file, and return how many bytes of it are whole records.
+
+        A batch whose record is torn was not written.
 
         Raises:
             ValueError: it is empty or damaged; nothing is known then.

@@ -170,7 +170,7 @@ class BrokerSession:
         )
 
     def feed(self, data: bytes) -> tuple[bytes, list[BrokerMessage]]:
-        """Take what was read; what to send, and the messages to store, in their order.
+        """Take what was read; return what to send, and the messages to store, in their order.
 
         Raises:
             BrokerSessionError: the broker refuses, ends the connection, or sends no MQTT; nothing

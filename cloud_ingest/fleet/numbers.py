@@ -82,7 +82,7 @@ class Numbering(msgspec.Struct, array_like=True):
         return closed
 
     def tell(self, before_us: int) -> bool:
-        """Mark what was found by a time as told; whether anything is newly so."""
+        """Mark what was found by a time as told, and return whether anything is newly so."""
         fresh = [hole for hole in self.holes if not hole.is_told and hole.found_us <= before_us]
         for hole in fresh:
             hole.is_told = True

@@ -97,7 +97,7 @@ class SensorJudge:
         judge(("sensor-range", *about), is_out, at_us, message, value)
 
     def _has_room(self, gateway: GatewayState, sensor: str, at_us: int) -> bool:
-        """Make room for one more; whether there is some, or one that has been silent."""
+        """Make room for one more, and return whether there is some, or one that has been silent."""
         sensors = gateway.sensors
         while True:
             taken = sum(len(name.encode()) for name in sensors) + len(sensor.encode())

@@ -31,7 +31,7 @@ class NameBounds:
         self._known: dict[str, dict[str, set[str]]] = {name: {} for name in COLUMNS}
 
     def refused(self, table: pa.Table) -> dict[int, str]:
-        """Take rows of telemetry; which ones are refused, by their number in the table, and why."""
+        """Return the rows of telemetry that are refused, by their number in the table, and why."""
         found: dict[int, str] = {}
         for column in COLUMNS:
             pairs = table.select(["origin", column])

@@ -94,7 +94,7 @@ def _halves(
 
 
 def _found(one: SpoolRange) -> tuple[list[int], bool]:
-    """Return where batches, and what is damaged, begin; whether the last is damage."""
+    """Return where batches, and what is damaged, begin, and whether the last is damage."""
     starts, is_damage = [], False
     start = int(Path(one.segment).stem)
     notes = read_notes(Path(one.spool))

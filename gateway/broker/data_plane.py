@@ -252,7 +252,7 @@ class DataPlane:
     # -- time --------------------------------------------------------------------------------------
 
     def _end_turn(self) -> bool:
-        """Commit, write and hand on what is due; whether anything is due again."""
+        """Commit, write and hand on what is due; return whether anything is due again."""
         self.commit_queue.commit()
         output, is_due = self._output, False
         channels, output.dirty = output.dirty, []
@@ -283,7 +283,7 @@ class DataPlane:
         self._sweeping.start(SWEEP_S)
 
     def sweep(self) -> bool:
-        """Look at all that is due now; whether that was all."""
+        """Look at all that is due now, and return whether that was all."""
         now_s, tried = self.now(), self._failures.tried
         unsafe, self._unsafe = self._unsafe, []
         for channel in unsafe:

@@ -207,7 +207,7 @@ class PrivateTopics(Events, Protocol):
         """Take a subscription, whose messages come in a later turn; the reason code."""
 
     def unsubscribe(self, client: Client, topic_filter: str) -> bool:
-        """End a subscription; whether there was one."""
+        """End a subscription, and return whether there was one."""
 
 
 @dataclass(frozen=True, slots=True)

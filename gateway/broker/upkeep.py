@@ -92,7 +92,7 @@ class Upkeep:
                 channel.heard_at_s = min(now_s, channel.heard_at_s + late_s)
 
     def sweep(self, now_s: float) -> bool:
-        """Look at all that is due now; whether that was all.
+        """Look at all that is due now, and return whether that was all.
 
         If not, sessions are left that should end: look again before long.
         """
@@ -111,7 +111,8 @@ class Upkeep:
         return is_done
 
     def _end_overdue(self, now_s: float) -> bool:
-        """End sessions whose client did not come back in time; whether that was all of them."""
+        """End sessions whose client did not come back in time, and return whether that was all of
+        them."""
         for session in self._sessions.overdue(now_s):
             tried = self._failures.tried
             tried("end of a session", partial(self._sessions.expire, session), session)

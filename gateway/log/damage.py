@@ -107,7 +107,7 @@ class Damage:
         _log.error("damage cost the log %d messages: %s; who may have them is asked", count, named)
 
     def whole(self, path: Path) -> tuple[bytes, bool]:
-        """Return a segment, with zeros for blocks that the disk does not give; whether it gave all.
+        """Return a segment, with zeros for what the disk does not give, and whether it gave all.
 
         Raises:
             OSError: it can't be read now.

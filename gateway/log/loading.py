@@ -267,7 +267,8 @@ class _Around:
         self._is_any = True
 
     def batch(self, header: Header) -> list[tuple[Epoch, int, int]]:
-        """Take the next batch; what is missing before it, if it is the first behind damage."""
+        """Take the next batch; return what is missing before it, if it is the first behind
+        damage."""
         if not header.numbered:
             return []
         key = header.stream

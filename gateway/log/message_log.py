@@ -292,7 +292,7 @@ class MessageLog(ReadableLog):
             raise
 
     def trim(self) -> bool:
-        """Delete the oldest sealed segments beyond ``max_bytes``; whether any went.
+        """Delete the oldest sealed segments beyond ``max_bytes``, and return whether any went.
 
         None goes that a start would still need: see `may_trim`.
 

@@ -53,7 +53,8 @@ class Audiences:
         return audiences
 
     def take(self, records: Mapping[str, Interest]) -> bool:
-        """Take in the records of all gateways; whether any topic has another audience now."""
+        """Take in the records of all gateways, and return whether any topic has another audience
+        now."""
         topics: set[str] = set()
         filters: set[str] = set()
         for gateway_id in self._records.keys() | records.keys():

@@ -308,7 +308,7 @@ class RemoteQueries:
         return self._refused(query, SERVICE_UNAVAILABLE, _RESTARTED)
 
     def _of_another_time(self, query: Query, now: float) -> Publication | None:
-        """Take note of a query; what asks for it once more if it looks too old, else None.
+        """Take note of a query; return what asks for it once more if it looks too old, else None.
 
         Raises:
             ProtocolError: it is not to be executed.

@@ -169,7 +169,7 @@ class RetainedVersions:
         return True
 
     def prove(self, topic: str, version: RetainedVersion, proof: bytes) -> bool:
-        """Return what proves this version of a topic is known now; whether that is of any use.
+        """Take what proves this version of a topic, and return whether that is of any use.
 
         It is a change that neighbours are told of: they may have refused it without a proof.
         """

@@ -70,7 +70,7 @@ class SharedGroups(Protocol):
         """
 
     def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
-        """Let a member elsewhere have what one here leaves behind; whether one can.
+        """Let a member elsewhere have what one here leaves behind, and return whether one can.
 
         Args:
             entry: a message of QoS 1 or 2 that is solely for this gateway's members (`is_sole`).

@@ -109,7 +109,7 @@ class RetainedStore:
             del self._silent[topic]
 
     def take(self, told: Retained, now: float) -> bool:
-        """Retain a message if it is newer; whether it was."""
+        """Retain a message if it is newer, and return whether it was."""
         topic = told.topic
         if told.dead_s is None:
             if not self._versions.set(topic, told.version, told.proof):

@@ -64,7 +64,8 @@ class Persistence:
         """Note that a session has ended."""
 
     def session_leaves(self, session: Session, groups: Mapping[int, SharedGroup]) -> bool:
-        """Others are to go on with what waits for a session that ends; whether that is kept.
+        """Have others go on with what waits for a session that ends, and return whether that is
+        kept.
 
         Args:
             session: which.

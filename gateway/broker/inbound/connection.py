@@ -194,7 +194,7 @@ class Connection(asyncio.Protocol):
             peer.waiting.for_verdict(asyncio.sleep(wait_s), lambda _: None)
 
     def _find(self) -> bool:
-        """Take further packets out of what was read; whether there are any.
+        """Take further packets out of what was read, and return whether there are any.
 
         Raises:
             PacketError: what comes next is none.

@@ -108,8 +108,17 @@ class RemoteDelivery:
         return rows
 
     def take_over(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
-        """Give a member of a shared subscription what another gateway handed on, with this time
-        so often; whether one may have it."""
+        """Give a member of a shared subscription what another gateway handed on.
+
+        Args:
+            entry: the message.
+            group: the shared subscription.
+            hops: how often it was handed on, with this time.
+
+        Returns:
+            Whether a member may have it.
+
+        """
         now_s = self._now()
         try:
             message = HandedOnMessage.of(entry, now_s)

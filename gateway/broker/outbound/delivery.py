@@ -120,7 +120,7 @@ class Delivery:
     def give_to_member(
         self, message: Message, route: Route, group: SharedGroup, now_s: float
     ) -> bool:
-        """Give a message to one member of a shared subscription of its route; whether it has any.
+        """Give a message to one member of a shared subscription; return whether the route has any.
 
         It was never logged here, so it does not outlive the process.
         """

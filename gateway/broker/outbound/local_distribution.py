@@ -74,7 +74,7 @@ class LocalDistribution:
             self._delivery.hand_on(message, route, now_s)
 
     def give_to_member(self, message: Message, group: SharedGroup, now_s: float) -> bool:
-        """Give a message to one member of a shared subscription; whether one may have it."""
+        """Give a message to one member of a shared subscription; return whether one may."""
         route = self._routes.of(message.key)
         return not route.closed and self._delivery.give_to_member(message, route, group, now_s)
 

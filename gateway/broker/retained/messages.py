@@ -136,7 +136,7 @@ class RetainedMessages(Generic[M]):
         self._trim_heap()
 
     def delete(self, topic: str) -> bool:
-        """Forget a topic's message; whether there was one."""
+        """Forget a topic's message, and return whether there was one."""
         held = self._held.pop(topic, None)
         if held is None:
             return False

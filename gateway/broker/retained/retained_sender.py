@@ -114,7 +114,7 @@ class RetainedSender:
     def _send_some(
         self, session: Session, owed: RetainedBacklog, rest: Iterator[tuple[str, Message, Grant]]
     ) -> bool:
-        """Send for a turn; whether that was all."""
+        """Send for a turn, and return whether that was all."""
         now_s = self._now()
         size_bytes = 0
         for count, (topic, message, grant) in enumerate(rest, 1):

@@ -157,7 +157,7 @@ class Retention:
     def retain(
         self, message: Message, owner: Owner | None = None, *, is_again: bool = False
     ) -> bool:
-        """Keep a message as its topic's retained one if it is the newest; whether it is.
+        """Keep a message as its topic's retained one if it is the newest, and return whether it is.
 
         An empty one ends what is retained [MQTT-3.3.1-6].
 

@@ -368,7 +368,8 @@ class Backlog:
         return self._log is not None and number not in self._log.messages(key, number, number)[0]
 
     def _reads_on(self, ref: Ref, flags: int | None) -> bool:
-        """Read on towards a message that stands in the log; whether it was among the places."""
+        """Read on towards a message that stands in the log, and return whether it was among the
+        places."""
         for item in self._items:
             if isinstance(item, Places) and item.has(*ref, flags):
                 while (before := self._items[0]) is not item:

@@ -261,7 +261,8 @@ class InFlight:
             self.inflight_bytes += delivery[0].size_bytes
 
     def was_sent(self, packet_id: int, flags: int, ref: Ref, *, is_lost: bool) -> bool:
-        """The message that waits under this reference had been sent; whether there is one.
+        """Note that the message which waits under this reference was sent; return whether there is
+        one.
 
         Or was: one that the log no longer has is dropped, and counted; ``is_lost`` if the log had
         lost it by then, though it may have it again. Of QoS 2 the client may have had it, so that

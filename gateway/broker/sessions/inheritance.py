@@ -161,7 +161,8 @@ class Inheritance:
         return {mark: group for mark, group in known.items() if group is not None}
 
     def go_on(self) -> bool:
-        """Hand over some more of what sessions that have ended left; whether that was all."""
+        """Hand over some more of what sessions that have ended left, and return whether that was
+        all."""
         most_bytes = self._noted_bytes + BYTES_AT_ONCE
         could_read = True
         try:
@@ -177,7 +178,7 @@ class Inheritance:
         return not self._left
 
     def sweep(self) -> bool:
-        """Go on with what is left of the turns before; whether that was all."""
+        """Go on with what is left of the turns before, and return whether that was all."""
         if not (self._noted_bytes or self.is_pending):
             return True
         if self._write() and not (self._going or self._leaving):

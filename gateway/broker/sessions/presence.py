@@ -41,7 +41,7 @@ class Presence:
         self._counts: Counter[tuple[SharedGroup, int]] = Counter()
 
     def note(self, group: SharedGroup, session: Session, subscription: Subscription | None) -> int:
-        """Note how a member is there now; what there is of all.
+        """Note how a member is there now, and return what there is of all.
 
         Args:
             group: the shared subscription.

@@ -80,7 +80,7 @@ class Subscriptions:
         self._known.expect(filter_count)
 
     def add(self, session: Session, topic_filter: str, subscription: Subscription) -> bool:
-        """Add or replace a subscription [MQTT-3.8.4-3]; whether it is new.
+        """Add or replace a subscription [MQTT-3.8.4-3], and return whether it is new.
 
         Raises:
             FilterError: the filter is malformed or too deep.
@@ -96,7 +96,8 @@ class Subscriptions:
         return is_new
 
     def restore(self, session: Session, topic_filter: str, subscription: Subscription) -> bool:
-        """Have a subscription of an earlier process stand where routes find it; whether it is new.
+        """Have a subscription of an earlier process stand where routes find it, and return whether
+        it is new.
 
         Raises:
             FilterError: the filter is malformed or too deep.
@@ -115,7 +116,8 @@ class Subscriptions:
         return is_new
 
     def remove(self, session: Session, topic_filter: str) -> bool:
-        """End a subscription at the client's wish [MQTT-3.10.4-1]; whether there was one."""
+        """End a subscription at the client's wish [MQTT-3.10.4-1], and return whether there was
+        one."""
         if not self.withdraw(session, topic_filter):
             return False
         if session.record is not None:
@@ -125,7 +127,7 @@ class Subscriptions:
         return True
 
     def withdraw(self, session: Session, topic_filter: str) -> bool:
-        """End a subscription; whether there was one."""
+        """End a subscription, and return whether there was one."""
         if session.subscriptions.pop(topic_filter, None) is None:
             return False
         self._known.touched(topic_filter)

@@ -163,7 +163,8 @@ class DirectoryAnswers:
         return answer
 
     def _tell(self) -> bool:
-        """Go on with the look-up that changed first; whether there is no more to tell."""
+        """Go on with the look-up that changed first, and return whether there is no more to
+        tell."""
         look_up = next(iter(self._changed))
         step = partial(self._tell_of, look_up)
         if not self._failures.tried("tell of a look-up", step, "/".join(look_up[0])):

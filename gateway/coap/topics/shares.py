@@ -54,7 +54,7 @@ class TopicShares:
         return self._of_client.total()
 
     def take(self, client: Hashable, user: Hashable, size_bytes: int = 0) -> str:
-        """Have one more; why that is too many, empty if it is not."""
+        """Have one more, and return why that is too many; empty if it is not."""
         if self._of_client[client] >= self._client_max:
             return f"over {self._client_max} of this client"
         if self._of_user[user] >= self._user_max:

@@ -56,7 +56,7 @@ class GroupCommit:
         self._failures = Failures(self.refusals)
 
     def append(self, frame: bytes, header: Header) -> LogError | None:
-        """Append one batch to the log; why it did not take it, if so, which is counted."""
+        """Append one batch to the log; return why it did not take it, if so, which is counted."""
         try:
             self.log.append(frame, header)
         except LogError as error:

@@ -374,7 +374,7 @@ def _none() -> int:
 
 
 def _read(batches: Iterator[tuple[bytes, Header]], frames: list[tuple[bytes, Header]]) -> bool:
-    """Read up to `SERVED_BYTES`; whether that was all."""
+    """Read up to `SERVED_BYTES`, and return whether that was all."""
     size = 0
     for frame, header in batches:
         if size >= SERVED_BYTES:

@@ -177,7 +177,7 @@ class FormerKeys:
         return list(self._taken_back)
 
     def take(self, statement: KeyStatement, now_s: float) -> bool:
-        """Take a statement, whoever hands it over; whether it is newer than what was here.
+        """Take a statement, whoever hands it over; return whether it is newer than what was here.
 
         Args:
             statement: as it was handed over.

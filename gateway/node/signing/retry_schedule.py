@@ -52,7 +52,7 @@ class RetrySchedule(Generic[Name]):
         self._due = min(self._due, now + self._wait_s)
 
     def follow_clock(self, wall_s: float, now: float) -> bool:
-        """Look at the wall clock; whether it was set since the last look."""
+        """Look at the wall clock, and return whether it was set since the last look."""
         offset_s = wall_s - now
         was_set = abs(offset_s - self._offset_s) > STEP_S
         self._offset_s = offset_s

@@ -85,7 +85,8 @@ def spare_the_loop() -> None:
 
 
 def keep_what_is_freed() -> bool:
-    """Set both thresholds of this process; whether the C library has them (musl's has not)."""
+    """Set both thresholds of this process, and return whether the C library has them (musl's has
+    not)."""
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError):

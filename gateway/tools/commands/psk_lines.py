@@ -41,7 +41,7 @@ def add(path: Path, identity: str) -> str:
 
 
 def take_out(path: Path, identity: str) -> bool:
-    """Take out the line of an identity; whether it was there.
+    """Take out the line of an identity, and return whether it was there.
 
     Raises:
         KeystoreError: the file can't be used.

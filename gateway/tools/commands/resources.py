@@ -88,7 +88,7 @@ async def _get_many(options: argparse.Namespace, pattern: str) -> int:
 def _show_one(
     gateway_id: str, answer: Response | client.ClientError, options: argparse.Namespace
 ) -> bool:
-    """Show what one of many answered; whether that is good."""
+    """Show what one of many answered, and return whether that is good."""
     if isinstance(answer, client.ClientError):
         complain(f"hedgerow: {gateway_id}: {answer}")
         return False
@@ -188,7 +188,7 @@ async def _follow(options: argparse.Namespace) -> int:
 
 
 async def _values(asker: CoapClient, uri: str, shown: _Shown) -> bool:
-    """Show values until the observation ends; whether more are wanted.
+    """Show values until the observation ends, and return whether more are wanted.
 
     Raises:
         FailedError: the answer is an error.
@@ -229,7 +229,7 @@ class _Shown:
         self._last: Response | None = None
 
     def take(self, answer: Response) -> bool:
-        """Show a value if it is another one; whether that were all that are wanted."""
+        """Show a value if it is another one, and return whether that were all that are wanted."""
         if answer != self._last:
             self._last = answer
             self.count += 1

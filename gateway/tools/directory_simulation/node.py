@@ -305,7 +305,7 @@ class DirectoryNode:
     def look_up(
         self, parameters: list[str], told: Callable[[str], None], host: Hashable = ""
     ) -> bool:
-        """Look up resources; whether there is room for it."""
+        """Look up resources, and return whether there is room for it."""
         query = ScopedQuery.parse(parameters)
         if query is None or not self.searches.has_room(host):
             return False

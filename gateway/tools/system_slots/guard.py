@@ -128,7 +128,7 @@ class SystemGuard:
             return trial.version
 
     def send_back(self, why: str) -> bool:
-        """End the trial; whether one was open."""
+        """End the trial, and return whether one was open."""
         with self._folder.locked():
             trial = self._folder.trial()
             if trial is not None:

@@ -141,7 +141,7 @@ class TokenBook:
         return used
 
     def take_back(self, name: str, now_s: float) -> bool:
-        """Make a name's token good for nothing; whether it had one.
+        """Make a name's token good for nothing, and return whether it had one.
 
         Raises:
             AuthorityError: the book can't be used.

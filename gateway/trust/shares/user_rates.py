@@ -27,7 +27,7 @@ class UserRates:
         """The time when each user's bucket will be full again; who was last stands last."""
 
     def wait_s(self, user: Hashable, size_bytes: int, now_s: float) -> float:
-        """Charge what a user has sent; how long it is to send no more.
+        """Charge what a user has sent, and return for how many seconds it is to send no more.
 
         Args:
             user: whose.

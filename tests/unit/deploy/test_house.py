@@ -291,6 +291,13 @@ def test_the_docstring_of_a_call_with_a_result_begins_with_a_verb(
     assert not said.findings
 
 
+def test_the_result_of_a_call_is_no_half_question_behind_a_semicolon() -> None:
+    text = 'def f() -> bool:\n    """Delete it{} whether it\n    was there."""\n'
+
+    assert len(found(measure(dtls__a=text.format(";")), house.UNSAID_RETURNS)) == 1
+    assert not found(measure(dtls__a=text.format(", and return")), house.UNSAID_RETURNS)
+
+
 @pytest.mark.parametrize(
     ("told", "parameters", "differing"),
     [
