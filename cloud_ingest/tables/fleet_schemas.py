@@ -64,8 +64,8 @@ GATEWAYS: Final = pa.schema(
         *((name, _LONG) for name in ("rated_messages_per_s", "rated_clients")),
     ]
 )
-"""A row a gateway. Times are the collector's; ``health`` is a word of `health.State`, and holds for
-the time ``judged``: until then the watch has heard the collector."""
+"""A row a gateway. Times are the collector's; ``health`` is a `fleet.health.HealthState`, and holds
+for the time ``judged``: until then the watch has heard the collector."""
 GAPS: Final = pa.schema(
     [
         ("gateway", _TEXT),

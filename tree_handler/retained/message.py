@@ -31,7 +31,7 @@ class Retained:
         number: that message's number in its origin's stream; 0 if no log has it.
         qos: as published; None if the message has expired.
         payload: empty if there is no message any more.
-        properties: as in `tree_handler.batch.Entry`.
+        properties: as in `tree_handler.entry.Entry`.
         left_s: until a message expires; None for never.
         dead_s: for how long there has been no message; None if there is one.
         proof: that its origin wrote it (`retained.proof`); empty without one.

@@ -21,7 +21,7 @@ TOPIC: Final = "$hedgerow/handed-on/"
 HOPS_MAX: Final = 4
 """It is handed on so often at most: where members come and go faster than they are told of."""
 SIZE: Final = MessageSize(MAX_FRAME_BYTES, 4 * MAX_ARRAY + 4 * LATER_ELEMENTS, MAX_ARRAY)
-"""User properties are a list of pairs (`batch.MAX_ARRAY`)."""
+"""User properties are a list of pairs (`tree_handler.batch_body.MAX_ARRAY`)."""
 
 
 @dataclass(frozen=True, slots=True)

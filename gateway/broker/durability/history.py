@@ -1,4 +1,4 @@
-"""The log as the broker sees it."""
+"""The history that the broker asks for and writes to, whatever log is behind it."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 
 class QueueLogReader:
-    """The log of one broker, as its sessions' queues read it: a `sessions.logged`.
+    """The log of one broker, as its sessions' queues read it: a `QueueLog`.
 
     Args:
         history: the log.
@@ -57,7 +57,7 @@ class QueueLogReader:
         """The time when each range that the log lacks was first missed, by stream."""
 
     def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
-        """Read some of what waits: see `sessions.logged`."""
+        """Read some of what waits: see `QueueLog`."""
         try:
             return self._read(key, first, last)
         except OSError as error:
@@ -69,7 +69,7 @@ class QueueLogReader:
         return self.messages(key, first, last)
 
     def has(self, ref: Ref) -> bool:
-        """Tell whether the log has a message: see `sessions.logged`."""
+        """Tell whether the log has a message: see `QueueLog`."""
         return self._history.where(*ref) < self._history.position
 
     def _read(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:

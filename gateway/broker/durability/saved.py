@@ -39,7 +39,7 @@ class SavedTombstone:
     """A topic whose retained message was deleted or has expired.
 
     Attributes:
-        version, number, qos: see `tree_handler.retained.versions.Tombstone`.
+        version, number, qos: see `tree_handler.retained.tombstones.Tombstone`.
         since_us: since when, on the lasting clock.
 
     """

@@ -1,4 +1,4 @@
-"""The log as the broker sees it: what it reads at a start, and where its journal goes."""
+"""The message log behind the broker's `History`: a start reads it, and the journal goes there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tree_handler.replication import epochs_over
 
 
 class LogHistory:
-    """The message log of one gateway, for its broker: a `History` of `durability.durable`.
+    """The message log of one gateway, for its broker: a `History` of `broker.durability.history`.
 
     Args:
         node: which alone writes the log.
