@@ -82,10 +82,9 @@ def loop_factory(choice: str = "") -> Callable[[], asyncio.AbstractEventLoop] | 
         if choice:
             raise EventLoopError(f"{CHOICE_VARIABLE}: uvloop is not installed: pip install uvloop")
         return None
-    import uvloop  # noqa: PLC0415  # not on every machine
+    from gateway.base.punctual_loop import PunctualLoop  # noqa: PLC0415  # not on every machine
 
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
+    return PunctualLoop
 
 
 async def listen(
@@ -152,4 +151,6 @@ def _bound(host: str, port: int, hops: int | None) -> socket.socket:
 
 def running() -> str:
     """Return the name of the loop that runs here: ``asyncio`` or ``uvloop``."""
-    return type(asyncio.get_running_loop()).__module__.partition(".")[0]
+    kinds = type(asyncio.get_running_loop()).__mro__
+    packages = (kind.__module__.partition(".")[0] for kind in kinds)
+    return next(name for name in packages if name in {"asyncio", "uvloop"})

@@ -27,6 +27,41 @@ def test_uvloop_is_taken_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) 
     assert event_loop.run(name()) == ("uvloop" if HAS_UVLOOP else "asyncio")
 
 
+async def early_timers() -> list[float]:
+    """Return by how much each of some timers rang before its time, in seconds."""
+    loop = asyncio.get_running_loop()
+    early = []
+    for step in range(1, 41):
+        delay_s, rung = step * 0.00037, loop.create_future()
+        due = loop.time() + delay_s
+        if step % 2:
+            loop.call_at(due, rung.set_result, None)
+        else:
+            loop.call_later(delay_s, rung.set_result, None)
+        await rung
+        early.append(max(0.0, due - loop.time()))
+    return early
+
+
+def test_no_timer_rings_before_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(event_loop.CHOICE_VARIABLE, raising=False)
+    assert max(event_loop.run(early_timers())) < 1e-6
+
+
+def test_what_is_due_now_waits_for_no_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def rounds_until_called() -> int:
+        loop = asyncio.get_running_loop()
+        called, rounds = loop.create_future(), 0
+        loop.call_later(0, called.set_result, None)
+        while not called.done():
+            await asyncio.sleep(0)
+            rounds += 1
+        return rounds
+
+    monkeypatch.delenv(event_loop.CHOICE_VARIABLE, raising=False)
+    assert event_loop.run(rounds_until_called()) <= 2
+
+
 def test_asyncio_serves_where_uvloop_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(event_loop.CHOICE_VARIABLE, raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
