@@ -12,6 +12,10 @@ EXCHANGE_S: Final = 30.0
 """From the connection to the last byte of the answer."""
 
 
+class DeadlineError(TimeoutError):
+    """An exchange took longer than it may, though its other end spoke now and then."""
+
+
 @contextlib.contextmanager
 def within(seconds: float, socket_of: Callable[[], socket.socket | None]) -> Iterator[None]:
     """Shut a socket when the time is over: whoever waits for it gets an error.
@@ -24,7 +28,7 @@ def within(seconds: float, socket_of: Callable[[], socket.socket | None]) -> Ite
         socket_of: gives the socket, once there is one.
 
     Raises:
-        TimeoutError: it was shut.
+        DeadlineError: it was shut.
 
     """
     is_over = threading.Event()
@@ -49,4 +53,4 @@ def within(seconds: float, socket_of: Callable[[], socket.socket | None]) -> Ite
     finally:
         timer.cancel()
     if is_over.is_set():  # also where what was cut off looked like an end
-        raise TimeoutError(f"it took longer than {seconds:g} s") from failure
+        raise DeadlineError(f"it took longer than {seconds:g} s") from failure

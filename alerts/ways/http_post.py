@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -80,14 +81,24 @@ class HttpServer:
         if parts.query:
             target += f"?{parts.query}"
         sent = {"User-Agent": AGENT, "Connection": "close", **headers}
-        with contextlib.closing(connection), within(timeout_s, lambda: connection.sock):
-            try:
-                connection.request("POST", target, body, sent)
-                answer = connection.getresponse()
-                said = answer.read(_ANSWER_BYTES)
-            except http.client.HTTPException as error:
-                raise OSError(f"no answer of HTTP: {type(error).__name__}") from error
-        if not 200 <= answer.status < 300:
-            text = plain(said.decode(errors="replace")).strip()[:_TOLD_CHARACTERS]
-            why = f"answers {answer.status}: {text}" if text else f"answers {answer.status}"
-            raise (RecordsRefusedError if answer.status in NEVER_TAKEN else OSError)(why)
+        opened: socket.socket | None = None
+        with contextlib.closing(connection):
+            with within(timeout_s, lambda: opened or connection.sock):
+                try:
+                    connection.connect()
+                    # The last answer takes the socket away, and is read all the same.
+                    opened = connection.sock
+                    connection.request("POST", target, body, sent)
+                    answer = connection.getresponse()
+                except http.client.HTTPException as error:
+                    raise OSError(f"no answer of HTTP: {type(error).__name__}") from error
+            if 200 <= answer.status < 300:  # it is taken, whatever is said behind that
+                return
+            why = f"answers {answer.status}"
+            # The status has said what counts: words that do not come change nothing.
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                with within(timeout_s, lambda: opened):
+                    said = answer.read(_ANSWER_BYTES)
+                if text := plain(said.decode(errors="replace")).strip()[:_TOLD_CHARACTERS]:
+                    why += f": {text}"
+        raise (RecordsRefusedError if answer.status in NEVER_TAKEN else OSError)(why)

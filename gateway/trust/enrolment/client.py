@@ -15,6 +15,7 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from alerts.ways.deadline import DeadlineError, within
 from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.enrolment import requests
@@ -24,6 +25,8 @@ from gateway.trust.tls.certificates import identify
 from gateway.trust.tls.peer_certificate import CertificateError
 
 TIMEOUT_S = 15.0
+EXCHANGE_S = 120.0
+"""From the first word to the last byte of an answer, however slowly the service speaks."""
 
 
 class ServiceError(Exception):
@@ -130,14 +133,18 @@ def _ask(
         if is_vouched_for:
             _check_service(connection)
         data = None if body is None else json.dumps(body)
-        connection.request(method, path, data, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        answer = response.read(requests.ANSWER_BYTES_MAX)
+        opened = connection.sock  # the last answer on a connection takes it away
+        with within(EXCHANGE_S, lambda: opened):
+            connection.request(method, path, data, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            answer = response.read(requests.ANSWER_BYTES_MAX)
         if response.status != http.client.OK:
             raise ServiceError(f"{service}: {_reason(answer, response.reason)}")
         return EnrolmentAnswer.parse(answer)
     except ssl.SSLCertVerificationError as error:
         raise ServiceError(f"{service}: its certificate: {error.verify_message}") from error
+    except DeadlineError as error:  # it does answer: nothing that a silent one needs is told
+        raise ServiceError(f"{service}: its answer: {error}") from None
     except TimeoutError as error:
         raise ServiceError(f"{service}: no answer within {TIMEOUT_S:g} s") from error
     except (OSError, http.client.HTTPException) as error:

@@ -109,6 +109,18 @@ def drips(connection: socket.socket) -> None:
         time.sleep(0.05)
 
 
+def drips_words(status: str) -> Callable[[socket.socket], None]:
+    """Answer at once, and never end the words behind it; the connection is this answer's alone."""
+
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(f"HTTP/1.1 {status}\r\nConnection: close\r\n\r\n".encode())
+        for _ in range(1_000):
+            connection.sendall(b"x")
+            time.sleep(0.05)
+
+    return answer
+
+
 def is_silent(connection: socket.socket) -> None:
     connection.settimeout(PATIENCE_S)
     with contextlib.suppress(OSError):
@@ -145,6 +157,8 @@ def webhook(url: str, secret: bytes | None = None, ca: Path | None = None) -> Wa
         (says(b"220 mail.example.org ESMTP\r\n"), OSError, "no answer of HTTP"),
         (says(b""), OSError, "no answer|closed|reset"),
         (drips, TimeoutError, "longer than 1 s"),
+        (drips_words("503 Later"), OSError, "answers 503$"),
+        (drips_words("422 Never"), RecordsRefusedError, "answers 422$"),
         (is_silent, TimeoutError, "timed out|longer"),
         (floods, OSError, "answers 500: xxx"),
         (says(b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 5_000 + b"\r\n"), OSError, "no answer"),
@@ -163,6 +177,13 @@ def test_a_server_that_misbehaves_takes_nothing_and_keeps_nobody(
 def test_an_answer_that_is_cut_after_its_status_counts() -> None:
     with serving(says(b"HTTP/1.1 204 OK\r\nContent-Length: 10\r\n\r\nhalf")) as server:
         webhook(server.url).take([RAISED])
+
+
+def test_what_is_said_behind_a_status_that_takes_is_not_waited_for() -> None:
+    with serving(drips_words("200 OK")) as server:
+        begun_s = time.monotonic()
+        webhook(server.url).take([RAISED])
+        assert time.monotonic() - begun_s < PATIENCE_S / 2
 
 
 def test_nobody_there_is_an_error_of_the_network() -> None:

@@ -5,6 +5,7 @@ The service and its clients are the real ones, over TLS on loopback."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import errno
 import json
@@ -29,7 +30,7 @@ from gateway.trust.certificates.authority import Authority, NotNotedError
 from gateway.trust.certificates.issued import IssuedIndex
 from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.certificates.token_book import TokenBook, TokenGrant
-from gateway.trust.enrolment import desk, requests, service
+from gateway.trust.enrolment import client, desk, requests, service
 from gateway.trust.enrolment.client import EnrolmentClient, ServiceError, vouched_by
 from gateway.trust.enrolment.desk import EnrolmentDesk
 from gateway.trust.enrolment.following import FollowedFiles, TrustFollower, is_due
@@ -328,6 +329,34 @@ async def test_no_secret_is_told_to_a_stolen_gateway_that_stands_in_for_the_serv
         await fleet.enrol(token, private_keys.make("p256"))
     server.close()
     assert mine.secret.hex().encode() not in heard
+
+
+@pytest.mark.parametrize("head", ["Connection: close", "Content-Length: 4000000"])
+async def test_a_service_that_never_ends_its_answer_keeps_nobody(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, head: str
+) -> None:
+    monkeypatch.setattr(client, "EXCHANGE_S", 0.5)
+    folder = fleet.authority.folder
+    fleet.authority.issue("slow", roles=["enrolment"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "slow.pem", folder / "slow.key.pem")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1 << 16)
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode())
+        with contextlib.suppress(OSError):
+            for _ in range(1_000):
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    slow = EnrolmentClient(f"127.0.0.1:{port}", (folder / "ca.pem").read_text())
+    with pytest.raises(ServiceError, match="its answer: it took longer than"):
+        await asyncio.to_thread(slow.trust)
+    server.close()
 
 
 async def test_a_token_of_another_authority_is_of_no_use(fleet: Fleet) -> None:
