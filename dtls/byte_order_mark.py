@@ -26,6 +26,21 @@ def why_utf_16(data: bytes) -> str:
     return ""
 
 
+def text_of(data: bytes) -> str:
+    """Return a text of UTF-8 without the mark that an editor may put before it.
+
+    Raises:
+        ValueError: it is UTF-16, or no text; the message says which.
+
+    """
+    if why := why_utf_16(data):
+        raise ValueError(why)
+    try:
+        return data.removeprefix(codecs.BOM_UTF8).decode()
+    except UnicodeDecodeError as error:
+        raise ValueError("is not UTF-8") from error
+
+
 def first_line(data: bytes) -> bytes:
     """Return the first line of a text without its end, nor the mark of UTF-8 before it."""
     return data.removeprefix(codecs.BOM_UTF8).partition(b"\n")[0].removesuffix(b"\r")

@@ -28,6 +28,8 @@ _TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}(/[A-Za-z0-9_-]{1,64}){0,7}")
 _NTFY_TOPIC = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TELEGRAM_CHAT = re.compile(r"-?\d{1,20}|@[A-Za-z0-9_]{5,32}")
 _TIME = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
+_TARGET = re.compile(r"[!-~]*")
+"""The characters of a URL that a request has behind its method; others are to be escaped."""
 _ADDRESS = re.compile(r"[^@\s<>,;:\"]{1,64}@[^@\s<>,;:\"]{1,255}")
 
 
@@ -79,6 +81,8 @@ class MailSection:
         if bool(self.user) != (self.password_file is not None):
             missing = "user" if not self.user else "password_file"
             yield Fault(missing, "is missing: a log-in has both, or neither")
+        if not (self.user.isascii() and self.user.isprintable()):
+            yield Fault("user", f"{self.user!r} has a character that no log-in by mail may have")
         if self.user and self.tls == "off" and not checks.is_loopback(self.host):
             yield Fault("tls", "'off', and the password would pass in the clear")
 
@@ -343,6 +347,9 @@ def url_faults(where: str, url: str, *, with_secret: bool = False) -> Iterator[F
         host, is_port = None, False
     if not host or not is_port or parts.scheme not in ("http", "https") or not url.isprintable():
         yield Fault(where, f"{url!r} is not https://HOST[:PORT]/PATH")
+    elif not _TARGET.fullmatch(parts.path + parts.query):
+        why = "has a space or a letter beyond ASCII behind its host: %20 stands for a space"
+        yield Fault(where, f"{url!r} {why}")
     elif parts.username is not None or parts.password is not None:
         yield Fault(where, "holds a user or password: a file is to have it")
     elif with_secret and parts.scheme == "http" and not _is_here(host):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from alerts.record import AlertRecord, WayOut
 from dtls import private_file
+from dtls.byte_order_mark import first_line, text_of
 from gateway.alerting.section import AlertsSection, MailSection, url_faults
 from gateway.base.toml.toml_file import ConfigError
 
@@ -72,7 +73,7 @@ def _over_http(section: AlertsSection, link: LinkOf | None) -> dict[str, WayOut]
     if ntfy is not None:
         from alerts.ways.ntfy import NtfyWay  # noqa: PLC0415
 
-        token = _secret("alerts.ntfy.token_file", ntfy.token_file)
+        token = _ascii_secret("alerts.ntfy.token_file", ntfy.token_file)
         found["ntfy"] = NtfyWay(at("ntfy", ntfy.url, ntfy.ca_file), ntfy.topic, token or None, link)
     if telegram is not None:
         from alerts.ways.telegram import TelegramWay  # noqa: PLC0415
@@ -125,7 +126,7 @@ def _mail(own: MailSection, own_id: str, link: LinkOf | None) -> WayOut:
         starts_tls=own.tls == "starttls",
         tls=tls,
         user=own.user,
-        password=_secret("alerts.mail.password_file", own.password_file),
+        password=_ascii_secret("alerts.mail.password_file", own.password_file),
     )
     return MailWay(server, own_id, own.sender, own.to, link)
 
@@ -135,14 +136,22 @@ def _secret(field: str, file: Path | None) -> str:
     if file is None:
         return ""
     try:
-        line = private_file.read(file).partition(b"\n")[0].removesuffix(b"\r").decode()
+        line = text_of(first_line(private_file.read(file)))
     except OSError as error:
         raise ConfigError(field, f"{file}: {_why(error)}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(field, f"{file}: its first line is not UTF-8") from error
+    except ValueError as error:
+        raise ConfigError(field, f"{file}: its first line {error}") from error
     if not line or not line.isprintable():
         raise ConfigError(field, f"{file}: its first line is no secret")
     return line
+
+
+def _ascii_secret(field: str, file: Path | None) -> str:
+    """Return a secret as `_secret` does, for a place where a protocol takes ASCII alone."""
+    found = _secret(field, file)
+    if not found.isascii():
+        raise ConfigError(field, f"{file}: its first line has a character that is not ASCII")
+    return found
 
 
 def _why(error: OSError) -> str:

@@ -141,9 +141,11 @@ def _credentials(file: Path | None) -> dict[str, str]:
     if file is None:
         return {"ENV_AUTH": "true"}
     try:
-        lines = file.read_text().splitlines()
+        lines = file.read_text("utf-8-sig").splitlines()
     except OSError as error:
         raise BackupError(f"{file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BackupError(f"{file}: is not UTF-8") from error
     pairs = (line.partition("=") for line in lines)
     found = {key.strip(): value.strip() for key, _, value in pairs}
     if not set(found) >= set(_CREDENTIALS[:2]):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dtls import private_file
+from dtls.byte_order_mark import text_of
 from light_dataclasses import dataclass
 
 SECRET_BYTES_MIN = 16
@@ -69,7 +70,7 @@ def load(path: Path) -> list[OscoreKeys]:
 
     """
     try:
-        tables = tomllib.loads(private_file.read(path).decode())
+        tables = tomllib.loads(text_of(private_file.read(path)))
     except OSError as error:
         raise OscoreKeysError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:  # of TOML, or no UTF-8

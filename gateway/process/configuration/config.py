@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from dtls import private_file
+from dtls.byte_order_mark import text_of, why_utf_16
 from gateway.alerting.section import AlertsSection
 from gateway.base.toml import checks
 from gateway.base.toml.toml_file import FILES, IS_THE_FILE, ConfigError, Fault, hold, load
@@ -176,11 +177,14 @@ class TreeSection:
 
         """
         try:
-            key = bytes.fromhex(private_file.read(self.key_file).decode().strip())
-        except ValueError as error:
-            raise ConfigError("tree.key_file", f"{self.key_file}: not hexadecimal") from error
+            data = private_file.read(self.key_file)
         except OSError as error:
             raise ConfigError("tree.key_file", f"{self.key_file}: {error.strerror}") from error
+        try:
+            key = bytes.fromhex(text_of(data).strip())
+        except ValueError as error:
+            why = why_utf_16(data) or "not hexadecimal"
+            raise ConfigError("tree.key_file", f"{self.key_file}: {why}") from error
         if len(key) < MIN_KEY_BYTES:
             raise ConfigError(
                 "tree.key_file", f"{self.key_file}: shorter than {MIN_KEY_BYTES} bytes"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dtls import keystore
+from dtls.byte_order_mark import text_of
 from dtls.errors import KeystoreError
 from gateway.base import replaced_file
 from gateway.base.lone_change import alone
@@ -60,7 +61,7 @@ def _text(path: Path) -> str:
     if not path.exists():
         return ""
     keystore.load(path)  # with its mode
-    return path.read_text()
+    return text_of(path.read_bytes())
 
 
 def _write(path: Path, text: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from dtls.byte_order_mark import text_of, why_marked
 from gateway.tools.flashing import device
 from gateway.tools.flashing.device import CardDevice
 from gateway.tools.flashing.eap import Eap
@@ -133,7 +134,10 @@ def _text(path: Path) -> tuple[str, Path]:
         if path == STANDARD_INPUT:
             return sys.stdin.read(_MOST_BYTES), Path.cwd()
         with path.open("rb") as file:
-            return file.read(_MOST_BYTES).decode(), path.resolve().parent
+            data = file.read(_MOST_BYTES)
+        if why := why_marked(data):
+            raise RefusalError(f"--inventory: {path}: {why}")
+        return data.decode(), path.resolve().parent
     except OSError as error:
         raise RefusalError(f"--inventory: {path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -162,11 +166,11 @@ def _first(where: str, file: Path) -> str:
 def _read(where: str, file: Path, taken: Callable[[str], T]) -> T:
     try:
         with file.open("rb") as opened:
-            return taken(opened.read(_MOST_LINES_BYTES).decode())
+            return taken(text_of(opened.read(_MOST_LINES_BYTES)))
     except OSError as error:
         raise RefusalError(f"{where}: {file}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise RefusalError(f"{where}: {file}: not UTF-8") from error
+    except ValueError as error:
+        raise RefusalError(f"{where}: {file}: {error}") from error
 
 
 def _one_line(error: Exception) -> str:

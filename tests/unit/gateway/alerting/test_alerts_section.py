@@ -13,6 +13,8 @@ from gateway.alerting.rules import RULES
 from gateway.alerting.section import (
     AlertsSection,
     ChatSection,
+    MailSection,
+    NtfySection,
     RouteSection,
     SyslogSection,
     TelegramSection,
@@ -57,6 +59,8 @@ def faults(tmp_path: Path, lines: str) -> list[str]:
         ('webhook = {url = "https://a@x/"}', "alerts.webhook.url: holds a user or password"),
         ('webhook = {url = "https://:b@x/"}', "alerts.webhook.url: holds a user or password"),
         ('webhook = {url = "https://x", secret_file = "none"}', "alerts.webhook.secret_file"),
+        ('webhook = {url = "https://x/a b"}', "alerts.webhook.url: 'https://x/a b' has a space"),
+        ('webhook = {url = "https://x/?q=ä"}', "alerts.webhook.url: 'https://x/?q=ä' has a space"),
         ("webhook = {}", "alerts.webhook.url: missing"),
         (
             'ntfy = {topic = "t", url = "http://x", token_file = "secret"}',
@@ -71,6 +75,10 @@ def faults(tmp_path: Path, lines: str) -> list[str]:
         ('chat = {service = "irc", url_file = "hook"}', "alerts.chat.service: 'irc'"),
         ('chat = {service = "slack"}', "alerts.chat.url_file: missing"),
         (MAIL + ', user = "x"}', "alerts.mail.password_file: is missing"),
+        (
+            MAIL + ', user = "jürgen", password_file = "secret"}',
+            "alerts.mail.user: 'jürgen' has a character that no log-in",
+        ),
         (MAIL + ', tls = "maybe"}', "alerts.mail.tls: 'maybe'"),
         (
             MAIL + ', tls = "off", user = "x", password_file = "secret"}',
@@ -115,6 +123,22 @@ def test_a_secret_of_another_form_is_refused_and_shown_to_nobody(tmp_path: Path,
         with pytest.raises(ConfigError, match=f"{told}.* holds no ") as refused:
             open_ways(section, "gw")
         assert "s-3" not in str(refused.value)
+
+
+def test_a_secret_that_its_protocol_can_not_carry_is_refused_and_shown_to_nobody(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "secret"
+    file.write_text("schlüssel")
+    file.chmod(0o600)
+    mail = MailSection("mail.example.org", "a@b.org", ["c@d.org"], user="u", password_file=file)
+    for section, told in (
+        (AlertsSection(ntfy=NtfySection("t", token_file=file)), "alerts.ntfy.token_file: "),
+        (AlertsSection(mail=mail), "alerts.mail.password_file: "),
+    ):
+        with pytest.raises(ConfigError, match=f"{told}.* character that is not ASCII") as refused:
+            open_ways(section, "gw")
+        assert "ü" not in str(refused.value)
 
 
 def test_a_whole_section_is_read(tmp_path: Path) -> None:
