@@ -35,7 +35,7 @@ from gateway.log.index import SUFFIX
 from gateway.log.loading import Loaded
 from gateway.log.readable_log import ReadableLog, only_in
 from gateway.log.recovered import assumed_trimmed, numbers_of
-from gateway.log.sealing import Sealing
+from gateway.log.sealing import Sealing, sync_named
 from gateway.log.segment import Segment
 from gateway.log.segments_to_trim import SegmentsToTrim
 from gateway.log.trimmed import Trimmed
@@ -167,10 +167,13 @@ class MessageLog(ReadableLog):
         self._fd = self._start_segment(position)
 
     def close(self) -> None:
-        """Sync and let go of the folder."""
+        """Sync and let go of the folder; what a sync did not reach is written again."""
         try:
             if self._fd >= 0:
-                self.sync()
+                try:
+                    self.sync()
+                except OSError:
+                    self.sync()
         except OSError as error:
             _log.error("%s: not synced at the end: %s", self._segments[-1].path, error.strerror)
         finally:
@@ -286,7 +289,7 @@ class MessageLog(ReadableLog):
         if segment.is_suspect:  # another sync met it first: this one would be told that all is well
             raise OSError(errno.EIO, "a sync of it failed before", str(segment.path))
         try:
-            os.fdatasync(fd)
+            sync_named(fd, segment.path)
         except OSError:
             segment.is_suspect = True
             raise

@@ -3,15 +3,18 @@
 The kernel tells of what it could not write once, and then counts it as written: the next sync of
 the same file says that all is well. So a segment whose sync failed is suspect, and no sync that
 covers it succeeds before it was written again: as a new file, on other blocks, which takes its
-name when the disk has it.
+name when the disk has it. So is a segment that somebody has deleted: its
+descriptor still has it.
 """
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from gateway.base import replaced_file
@@ -114,7 +117,7 @@ class Sealing:
         segment = sealed.segment
         if not segment.is_suspect:
             try:
-                os.fdatasync(sealed.fd)
+                sync_named(sealed.fd, segment.path)
             except OSError:
                 segment.is_suspect = self.is_suspect = True
                 raise
@@ -123,7 +126,7 @@ class Sealing:
             refused = self._refusal
             raise OSError(refused.errno, refused.strerror, refused.filename)
         try:
-            self._write_again(segment)
+            self._write_again(sealed)
         except OSError as error:
             self._refusal, self._retry_at_s = error, self._now() + RETRY_S
             raise
@@ -131,10 +134,14 @@ class Sealing:
         segment.is_suspect = False
         self.is_suspect = any(other.segment.is_suspect for other in self._unsynced)
 
-    def _write_again(self, segment: Segment) -> None:
-        """Write what the kernel still has of it to other blocks; what it has lost is told."""
-        path = segment.path
-        data = path.read_bytes()[: segment.length]
+    def _write_again(self, sealed: _Sealed) -> None:
+        """Write what the kernel still has of it to other blocks; what it has lost is told.
+
+        A file that was deleted is there as long as its descriptor is.
+        """
+        segment, path = sealed.segment, sealed.segment.path
+        source = Path("/proc/self/fd", str(sealed.fd)) if _is_deleted(sealed.fd, path) else path
+        data = source.read_bytes()[: segment.length]
         self._damage.look_anew(path)
         for _ in self._damage.readable(path, data):
             pass
@@ -146,3 +153,30 @@ class Sealing:
         for sealed in self._unsynced:
             os.close(sealed.fd)
         self._unsynced.clear()
+
+
+def sync_named(fd: int, path: Path) -> None:
+    """Force a file to the disk, and see to it that a start will find it.
+
+    Args:
+        fd: its descriptor.
+        path: its name.
+
+    Raises:
+        OSError: the disk does not take it, or somebody has deleted it.
+
+    """
+    os.fdatasync(fd)
+    if _is_deleted(fd, path):
+        raise OSError(errno.ENOENT, "another program has deleted it", str(path))
+
+
+def _is_deleted(fd: int, path: Path) -> bool:
+    """Return whether an open file has no name any more; some file systems count no names."""
+    found = os.fstat(fd)
+    if found.st_nlink:
+        return False
+    try:
+        return not os.path.samestat(found, path.stat())
+    except FileNotFoundError:
+        return True
