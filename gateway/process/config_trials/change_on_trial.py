@@ -32,6 +32,7 @@ LOOK_S: Final = 0.1
 PATIENCE_S: Final = 60.0
 """So much longer than the trial a gateway may take to end what it does before it starts anew."""
 SILENT: Final = "it has said nothing of itself; `hedgerow status` shows how it is"
+UNNOTED: Final = "its state folder took no note of why: its log says it (`hedgerow logs`)"
 
 
 class TriedGateway(Protocol):
@@ -181,12 +182,19 @@ def verdict(
     end_s = clock() + trial.within_s + PATIENCE_S
     note = files.note(trial)
     while (note is None or note.state == trials.TRYING) and clock() < end_s:
+        if files.trial() != trial:
+            break
         sleep(LOOK_S)
         note = files.note(trial)
     with files.locked():
+        note = files.note(trial)
         if note is not None and note.state != trials.TRYING:
             changing.settle(files, is_running=False)
             return note
+        if files.trial() != trial:  # it has judged, and its disk did not take the note
+            stays = trials.digest(files.file.read_bytes()) == trial.after
+            fresh = TrialNote(trial.id)
+            return trials.confirmed(fresh) if stays else trials.returned(fresh, UNNOTED)
         note = trials.returned(TrialNote(trial.id), SILENT)
         files.write_note(trial, note)
         files.put_back(trial)

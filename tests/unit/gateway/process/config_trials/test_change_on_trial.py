@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from gateway.process.config_trials import change_on_trial
 from gateway.process.config_trials import trial as trials
 from gateway.process.config_trials.change_on_trial import WantedChange, WrongChangeError
 from gateway.process.config_trials.changing import ChangedMeanwhileError
+from gateway.process.config_trials.judge import ConfigJudge
 from gateway.process.config_trials.trial import TrialNote
 from gateway.process.config_trials.trial_files import TrialFiles
 
@@ -147,3 +149,36 @@ def test_an_edit_by_hand_while_a_change_is_checked_stays_and_is_on_no_trial(
         change_on_trial.written(files, adding("hello_s = 2.0"), edit_by_hand, nobody)
     assert files.file.read_text() == "# by hand\n"
     assert files.trial() is None
+
+
+@pytest.mark.parametrize("comes_up", [True, False])
+def test_a_verdict_that_a_full_disk_did_not_take_is_seen_by_what_the_gateway_goes_by(
+    files: TrialFiles, monkeypatch: pytest.MonkeyPatch, comes_up: bool
+) -> None:
+    gateway = Told()
+    planned = change_on_trial.written(files, adding("hello_s = 2.0"), no_fault, lambda _: gateway)
+    assert planned is not None
+    assert planned.trial is not None
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(TrialFiles, "write_note", full)
+    judge = ConfigJudge(files.file, Path.read_text)
+    judge.at_start()
+    if comes_up:
+        judge.confirm()
+    else:
+        judge.send_back("its port is taken")
+
+    def sleep(_: float) -> None:
+        pytest.fail("it has judged")
+
+    note = change_on_trial.verdict(files, planned.trial, lambda _: gateway, sleep=sleep)
+    if comes_up:
+        assert note.state == trials.CONFIRMED
+        assert files.file.read_text() != TEXT
+    else:
+        assert (note.state, note.why) == (trials.RETURNED, change_on_trial.UNNOTED)
+        assert files.file.read_text() == TEXT
+    assert gateway.heard == []
