@@ -16,6 +16,8 @@ from typing import Final
 MAX_BYTES: Final = 1 << 20
 MAX_LINKS: Final = 10_000
 MAX_ATTRIBUTES: Final = 64
+_CHARACTER_BYTES: Final = 4
+"""Of UTF-8, at most."""
 
 _NAME: Final = frozenset(
     string.ascii_letters + string.digits + "!#$&+-.^_`|~"
@@ -121,7 +123,7 @@ def parse(
 
     Args:
         text: the links; bytes are UTF-8.
-        max_bytes: longest text that is read.
+        max_bytes: longest text that is read, in bytes of UTF-8.
         max_links: most links in it.
         max_attributes: most attributes of one link.
 
@@ -146,7 +148,7 @@ def links_in(
         LinkFormatError: not RFC 6690, or over a limit; the links before it are read.
 
     """
-    if len(text) > max_bytes:
+    if _is_longer(text, max_bytes):
         raise LinkFormatError(f"longer than {max_bytes} bytes", max_bytes, "...")
     if isinstance(text, bytes):
         try:
@@ -195,6 +197,15 @@ def written_attributes(attributes: LinkAttributes) -> str:
         if len(written) <= _WRITTEN_CHARACTERS:
             _WRITTEN[attributes] = written
     return written
+
+
+def _is_longer(text: str | bytes, max_bytes: int) -> bool:
+    """Return whether a text is longer; it is put into bytes only where that decides."""
+    if len(text) > max_bytes:
+        return True
+    if isinstance(text, bytes) or text.isascii() or _CHARACTER_BYTES * len(text) <= max_bytes:
+        return False
+    return len(text.encode(errors="surrogatepass")) > max_bytes
 
 
 def _link(text: str, at: int, max_attributes: int) -> tuple[WebLink, int]:

@@ -67,3 +67,18 @@ def test_a_link_has_at_most_64_attributes_and_a_document_as_many_links_as_are_as
     assert len(link_format.parse(b"</abc>", max_bytes=6)) == 1
     with pytest.raises(LinkFormatError, match="longer than 6 bytes"):
         link_format.parse(b"</abcd>", max_bytes=6)
+
+
+@pytest.mark.parametrize("character", ["a", "ä", "€", "\U0001f331", "\ud800"])
+def test_a_text_has_as_many_bytes_as_are_asked_for_whichever_way_it_is_given(
+    character: str,
+) -> None:
+    text = f'</x>;title="{character * 20}"'
+    data = text.encode(errors="surrogatepass")
+    for given in (text, data):
+        with pytest.raises(LinkFormatError, match=f"longer than {len(data) - 1} bytes"):
+            link_format.parse(given, max_bytes=len(data) - 1)
+    if character.isprintable():
+        for given in (text, data):
+            (link,) = link_format.parse(given, max_bytes=len(data))
+            assert link.get("title") == character * 20
