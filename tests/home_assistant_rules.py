@@ -38,7 +38,13 @@ KEYS: dict[str, dict[str, tuple[type, ...]]] = {
         "suggested_display_precision": (int,),
         "unit_of_measurement": _TEXT,
     },
-    "binary_sensor": {**_EVERY, **_ON_AND_OFF, "expire_after": (int,), "off_delay": (int,)},
+    "binary_sensor": {
+        **_EVERY,
+        **_ON_AND_OFF,
+        "expire_after": (int,),
+        "json_attributes_topic": _TEXT,
+        "off_delay": (int,),
+    },
     "switch": {
         **_EVERY,
         **_ON_AND_OFF,

@@ -1,4 +1,4 @@
-"""Problems as a retained message on a topic of the gateway, and for Home Assistant."""
+"""Problems as a retained message on a topic of the gateway."""
 
 from __future__ import annotations
 
@@ -16,23 +16,13 @@ class ProblemTopic:
     log takes messages again: else nobody would hear of the disk for which the log refuses them.
 
     Args:
-        gateway_id: whose topic it is.
         topic: gives it; the gateway may move.
-        discovery: Home Assistant's discovery prefix; empty where it is told of nothing.
         accept: takes what is published.
 
     """
 
-    def __init__(
-        self,
-        gateway_id: str,
-        topic: Callable[[], str],
-        discovery: str,
-        accept: Callable[[Entry], None],
-    ) -> None:
-        self._gateway_id = gateway_id
+    def __init__(self, topic: Callable[[], str], accept: Callable[[Entry], None]) -> None:
         self._topic = topic
-        self._discovery = discovery
         self._accept = accept
         self._told: Entry | None = None
 
@@ -52,25 +42,4 @@ class ProblemTopic:
         before, self._told = self._told, told
         if before is not None and before.topic != topic:
             self._accept(Entry(before.topic, b"", qos=qos, retain=True))
-        if before is None or before.topic != topic:
-            self._announce(topic)
         self._accept(told)
-
-    def _announce(self, topic: str) -> None:
-        if not self._discovery:
-            return
-        # A node of its own: what stands below the gateway's is taken back if it is no sensor.
-        node = f"{self._gateway_id}-alerts"
-        config = {
-            "name": "Alerts",
-            "unique_id": f"hedgerow_{self._gateway_id}_alerts",
-            "device_class": "problem",
-            "state_topic": topic,
-            "value_template": "{{ value_json.problem }}",
-            "json_attributes_topic": topic,
-            "device": {"identifiers": [f"hedgerow_{self._gateway_id}"]},
-            "origin": {"name": "Hedgerow"},
-        }
-        place = f"{self._discovery}/binary_sensor/{node}/problem/config"
-        payload = json.dumps(config, separators=(",", ":")).encode()
-        self._accept(Entry(place, payload, qos=1, retain=True))

@@ -49,6 +49,19 @@ def why_no_file(path: Path) -> str:
     return "" if kind == FILE else f"{kind}, not a file"
 
 
+def why_missing_folder(path: Path) -> str:
+    """Return why a path is not that of a folder that is there; empty if it is.
+
+    Raises:
+        OSError: as of `kind_of`.
+
+    """
+    kind = kind_of(path)
+    if kind is None:
+        return "no such folder"
+    return "" if kind == FOLDER else f"{kind}, not a folder"
+
+
 def why_no_folder(path: Path) -> str:
     """Return why a folder can't be made or used at a path: something else is there, or above it.
 

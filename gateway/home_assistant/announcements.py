@@ -1,4 +1,4 @@
-"""Announcements of a gateway's sensors to Home Assistant, and removal of those that went.
+"""Announcements of a gateway's sensors and alerts to Home Assistant, and removal of what went.
 
 Each sensor has a retained message on ``<prefix>/<component>/<gateway>/<object>/config``; an empty
 one ends it. What is retained already says which sensors there were, so that one that went is
@@ -12,7 +12,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 
 from gateway.base.toml.toml_file import Fault, hold
-from gateway.home_assistant.entities import AnnouncingGateway, describe, object_id
+from gateway.home_assistant.entities import (
+    AnnouncingGateway,
+    Entity,
+    describe,
+    describe_alerts,
+    object_id,
+)
 from gateway.home_assistant.section import HomeAssistantSection
 from gateway.sensors import mqtt_form
 from gateway.sensors.catalogue import ConfiguredSensor
@@ -54,9 +60,14 @@ class Announcements:
         self._configs: dict[str, bytes] = {}
         self.actuators: dict[str, Actuator] = {}
         """Those that can be set over MQTT, by their command topic."""
+        hold(faults(gateway, sensors, is_on=self._is_on))
         if not self._is_on:
             return
-        hold(faults(gateway, sensors))
+        if gateway.alerts:
+            alerts = describe_alerts(gateway)
+            self._configs[
+                f"{section.prefix}/{alerts.component}/{gateway.alerts_node}/problem/config"
+            ] = _payload(alerts)
         for each in sensors:
             entities = describe(each, gateway)
             sensor = each.sensor
@@ -70,16 +81,15 @@ class Announcements:
                 continue
             for name, entity in entities.items():
                 place = f"{entity.component}/{gateway.gateway_id}/{object_id(name)}"
-                payload = json.dumps(entity.fields, separators=(",", ":"), ensure_ascii=False)
-                self._configs[f"{section.prefix}/{place}/config"] = payload.encode()
+                self._configs[f"{section.prefix}/{place}/config"] = _payload(entity)
             if isinstance(sensor, Actuator):
                 self.actuators[gateway.command_topic(sensor.name)] = sensor
 
     @property
     def filters(self) -> tuple[str, ...]:
         """Return the filters of retained messages that `begin` has to know."""
-        own = f"+/+/{self._gateway.gateway_id}/+/config"
-        return own, self._gateway.availability_topic
+        nodes = (self._gateway.gateway_id, self._gateway.alerts_node)
+        return *(f"+/+/{node}/+/config" for node in nodes), self._gateway.availability_topic
 
     def begin(self, retained: Mapping[str, bytes]) -> list[Entry]:
         """Return what to publish when the gateway starts.
@@ -93,7 +103,8 @@ class Announcements:
         gone = [
             topic
             for topic, payload in retained.items()
-            if topic not in wanted and (is_ours(payload) or topic == here)
+            if topic not in wanted
+            and (topic == here or is_ours(payload, self._gateway.unique_prefix))
         ]
         changed = {t: payload for t, payload in wanted.items() if retained.get(t) != payload}
         return [_retained(topic, b"") for topic in gone] + [
@@ -119,14 +130,24 @@ class Announcements:
         return [_retained(self._gateway.availability_topic, OFFLINE)] if self._is_on else []
 
 
-def faults(gateway: AnnouncingGateway, sensors: Sequence[ConfiguredSensor]) -> Iterator[Fault]:
-    """Yield what keeps sensors from being announced.
+def faults(
+    gateway: AnnouncingGateway, sensors: Sequence[ConfiguredSensor], *, is_on: bool
+) -> Iterator[Fault]:
+    """Yield what keeps sensors from being announced, or from having a topic to themselves.
 
     Args:
         gateway: whose they are.
         sensors: those that are read.
+        is_on: whether Home Assistant is told of them.
 
     """
+    if alerts := gateway.alerts_topic:
+        for each, topic in _topics(gateway, sensors):
+            if topic in {alerts, f"{alerts}/ack"}:
+                why = f"its topic is {topic}, which alerts.mqtt.topic gives to alerts"
+                yield Fault(f"{each.where}.name", why)
+    if not is_on:
+        return
     needed = {gateway.availability_topic}
     for each in sensors:
         try:
@@ -135,22 +156,42 @@ def faults(gateway: AnnouncingGateway, sensors: Sequence[ConfiguredSensor]) -> I
             yield Fault(error.key, error.why)
         if isinstance(each.sensor, Actuator) and each.form.format != mqtt_form.MSGPACK:
             needed.add(gateway.command_topic(each.sensor.name))
+    for each, topic in _topics(gateway, sensors):
+        if topic in needed:
+            name = topic.removeprefix(gateway.state_topic(""))
+            why = f"{name!r} is needed for Home Assistant: its topic is {topic}"
+            yield Fault(f"{each.where}.name", why)
+
+
+def _topics(
+    gateway: AnnouncingGateway, sensors: Sequence[ConfiguredSensor]
+) -> Iterator[tuple[ConfiguredSensor, str]]:
     for each in sensors:
         for name, _ in names_of(each.sensor):
-            if (taken := gateway.state_topic(name)) in needed:
-                why = f"{name!r} is needed for Home Assistant: its topic is {taken}"
-                yield Fault(f"{each.where}.name", why)
+            yield each, gateway.state_topic(name)
 
 
-def is_ours(payload: bytes) -> bool:
-    """Return whether a discovery payload is a gateway's: anybody may announce below any name."""
+def is_ours(payload: bytes, unique_prefix: str = "hedgerow_") -> bool:
+    """Return whether a discovery payload is a gateway's: anybody may announce below any name.
+
+    Args:
+        payload: as it is retained.
+        unique_prefix: what the gateway's unique ids begin with.
+
+    """
     if len(payload) > OWN_BYTES_MAX:
         return False
     try:
         fields = json.loads(payload)
-        return bool(fields["origin"]["name"] == "hedgerow")
+        # An earlier release had its alerts with a capital letter.
+        is_of_gateway = fields["origin"]["name"] in {"hedgerow", "Hedgerow"}
+        return is_of_gateway and str(fields["unique_id"]).startswith(unique_prefix)
     except (ValueError, TypeError, LookupError, RecursionError):
         return False
+
+
+def _payload(entity: Entity) -> bytes:
+    return json.dumps(entity.fields, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _retained(topic: str, payload: bytes) -> Entry:

@@ -52,17 +52,34 @@ class AnnouncingGateway:
         gateway_id: its id.
         prefix: what its topics begin with.
         version: of its software.
+        alerts: topic below its own on which it says what is wrong; empty where it says nothing.
 
     """
 
     gateway_id: str
     prefix: str
     version: str
+    alerts: str = ""
 
     @property
     def availability_topic(self) -> str:
         """Return the topic at which the gateway says, retained, whether it is there."""
         return f"{self.prefix}/availability"
+
+    @property
+    def unique_prefix(self) -> str:
+        """Return what the unique id of each of its entities begins with."""
+        return f"hedgerow_{self.gateway_id}_"
+
+    @property
+    def alerts_node(self) -> str:
+        """Return the node of the entity that says what is wrong: on its own one are sensors."""
+        return f"{self.gateway_id}-alerts"
+
+    @property
+    def alerts_topic(self) -> str:
+        """Return the topic on which it says what is wrong; empty where there is none."""
+        return f"{self.prefix}/{self.alerts}" if self.alerts else ""
 
     def state_topic(self, name: str) -> str:
         """Return where a sensor's readings are published."""
@@ -147,12 +164,41 @@ def _entity(
         if not isinstance(value, str | int | float):
             why = f"{value!r} is neither a text nor a number, nor true or false"
             raise SensorConfigError(f"{each.where}.home_assistant.{key}", why)
+        if isinstance(value, float) and not math.isfinite(value):
+            why = f"{value} is no number that JSON has"
+            raise SensorConfigError(f"{each.where}.home_assistant.{key}", why)
     if "device_class" in more:
         _check_class(f"{each.where}.home_assistant.device_class", more["device_class"], component)
     fields: dict[str, Any] = {
         "name": shown.name.replace("/", " "),
-        "unique_id": f"hedgerow_{gateway.gateway_id}_{object_id(shown.name)}",
+        "unique_id": f"{gateway.unique_prefix}{object_id(shown.name)}",
         "state_topic": gateway.state_topic(shown.name),
+        **_of_gateway(gateway),
+        **_shown(each, shown, component),
+    }
+    if isinstance(each.sensor, Actuator):
+        fields["command_topic"] = gateway.command_topic(each.sensor.name)
+    else:  # a gateway that was killed could not say so
+        fields["expire_after"] = math.ceil(3 * each.sensor.interval_s) + READS_LATE_S
+    return Entity(component, fields | more)
+
+
+def describe_alerts(gateway: AnnouncingGateway) -> Entity:
+    """Describe what says that something is wrong with a gateway, which has a topic for that."""
+    fields: dict[str, Any] = {
+        "name": "Alerts",
+        "unique_id": f"{gateway.unique_prefix}alerts",
+        "state_topic": gateway.alerts_topic,
+        **_of_gateway(gateway),
+        "device_class": "problem",
+        "value_template": "{{ value_json.problem }}",
+        "json_attributes_topic": gateway.alerts_topic,
+    }
+    return Entity(BINARY_SENSOR, fields)
+
+
+def _of_gateway(gateway: AnnouncingGateway) -> dict[str, Any]:
+    return {
         "availability_topic": gateway.availability_topic,
         "qos": 1,
         "device": {
@@ -163,13 +209,7 @@ def _entity(
             "sw_version": gateway.version,
         },
         "origin": {"name": "hedgerow", "sw_version": gateway.version},
-        **_shown(each, shown, component),
     }
-    if isinstance(each.sensor, Actuator):
-        fields["command_topic"] = gateway.command_topic(each.sensor.name)
-    else:  # a gateway that was killed could not say so
-        fields["expire_after"] = math.ceil(3 * each.sensor.interval_s) + READS_LATE_S
-    return Entity(component, fields | more)
 
 
 def _check_class(where: str, chosen: object, component: str) -> None:

@@ -115,8 +115,7 @@ def prepare(
         def below() -> str:
             return f"{sources.own().place.prefix(own_id)}/{mqtt.topic}"
 
-        shown = settings.home_assistant
-        topic = ProblemTopic(own_id, below, shown.prefix if shown.discovery else "", accept)
+        topic = ProblemTopic(below, accept)
     watch = AlertWatch(
         section.plan,
         sources,

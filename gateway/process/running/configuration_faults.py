@@ -155,8 +155,10 @@ def _in_files(reading: ConfigReading[GatewaySettings]) -> Iterator[Fault]:
         faults = list(_sensor_faults(tables, build))
         yield from faults
         home = reading.sections["home_assistant"]
-        if not faults and own is not None and home is not None and home.discovery:
-            yield from announcements.faults(state.announcing(own), build(tables))
+        alerts = reading.sections["alerts"]
+        if not faults and None not in (own, home, alerts):
+            gateway = state.announcing(own, alerts.mqtt)
+            yield from announcements.faults(gateway, build(tables), is_on=home.discovery)
 
 
 def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], object]]:

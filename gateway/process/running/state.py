@@ -13,9 +13,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from gateway.alerting.section import AlertTopicSection
 from gateway.base import build
 from gateway.base.kept_file import KeptFile
-from gateway.base.path_kind import why_no_folder
+from gateway.base.path_kind import why_missing_folder, why_no_folder
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
 from gateway.home_assistant.announcements import Announcements
@@ -87,7 +88,9 @@ def readings(
 
 def announcer(settings: GatewaySettings) -> Announce:
     """Return what says what Home Assistant is told of sensors, at the gateway's place."""
-    return partial(Announcements, settings.home_assistant, announcing(settings.gateway))
+    return partial(
+        Announcements, settings.home_assistant, announcing(settings.gateway, settings.alerts.mqtt)
+    )
 
 
 @asynccontextmanager
@@ -108,9 +111,10 @@ async def changing_sensors(
         yield change
 
 
-def announcing(own: GatewaySection) -> AnnouncingGateway:
+def announcing(own: GatewaySection, alerts: AlertTopicSection | None) -> AnnouncingGateway:
     """Return a gateway as Home Assistant is told of it."""
-    return AnnouncingGateway(own.id, own.place.prefix(own.id), build.VERSION)
+    topic = "" if alerts is None else alerts.topic
+    return AnnouncingGateway(own.id, own.place.prefix(own.id), build.VERSION, topic)
 
 
 def check_state_dir(own: GatewaySection) -> None:
@@ -137,9 +141,14 @@ def check_sensors_dir(own: GatewaySection) -> None:
         ConfigError: it is not.
 
     """
-    if own.sensors_dir is not None and not own.sensors_dir.is_dir():
-        why = why_no_folder(own.sensors_dir) or f"{own.sensors_dir}: no such folder"
-        raise ConfigError("gateway.sensors_dir", why)
+    if own.sensors_dir is None:
+        return
+    try:
+        why = why_missing_folder(own.sensors_dir)
+    except OSError as error:
+        raise ConfigError("gateway.sensors_dir", f"{own.sensors_dir}: {error.strerror}") from error
+    if why:
+        raise ConfigError("gateway.sensors_dir", f"{own.sensors_dir}: {why}")
 
 
 def workshop(settings: GatewaySettings) -> Workshop:

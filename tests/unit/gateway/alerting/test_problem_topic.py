@@ -16,10 +16,10 @@ WRONG: dict[str, Any] = {"problem": "ON", "count": 1}
 class Place:
     """A topic that moves, and what came on any."""
 
-    def __init__(self, discovery: str = "") -> None:
+    def __init__(self) -> None:
         self.topic = "campus/-/gw/alerts"
         self.came: list[Entry] = []
-        self.told = ProblemTopic("gw", lambda: self.topic, discovery, self.came.append)
+        self.told = ProblemTopic(lambda: self.topic, self.came.append)
 
     def took(self) -> list[tuple[str, int, bool]]:
         """Return what came since the last time: its state, its QoS, and whether it is retained."""
@@ -54,12 +54,11 @@ def test_while_the_log_refuses_it_is_told_without_it_and_once_more_when_it_takes
 
 @pytest.mark.parametrize("is_logged", [True, False])
 def test_a_gateway_that_moves_leaves_nothing_at_its_old_topic(*, is_logged: bool) -> None:
-    place = Place(discovery="homeassistant")
+    place = Place()
     place.told.tell(WRONG)
     place.came.clear()
     place.topic = "campus/north/gw/alerts"
     place.told.tell(WRONG, is_logged=is_logged)
-    emptied, announced, told = place.came
+    emptied, told = place.came
     assert (emptied.topic, emptied.payload) == ("campus/-/gw/alerts", b"")
-    assert announced.topic == "homeassistant/binary_sensor/gw-alerts/problem/config"
     assert told.topic == "campus/north/gw/alerts"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from gateway.sensors.switch import Switch
 from gateway.sensors.values import ValueKind
 from record_formats.record import Record
 from record_formats.value import Value
+from tree_handler.routing.topic_filters import matches
 
 GATEWAY = AnnouncingGateway("gw-a", "campus/north/gw-a", "1.0")
 ON = HomeAssistantSection(discovery=True)
@@ -234,6 +237,8 @@ def test_a_table_says_what_a_unit_does_not() -> None:
             "component 'binary_sensor', there are "
             "battery, battery_charging, ",
         ),
+        ({"step": math.nan}, "sensors[0].home_assistant.step: nan is no number that JSON has"),
+        ({"step": -math.inf}, "sensors[0].home_assistant.step: -inf is no number that JSON has"),
         ({"icon": ["x"]}, "sensors[0].home_assistant.icon: ['x'] is neither"),
         ({"component": "light"}, "sensors[0].home_assistant.component: 'light' is none of"),
         ({"component": "switch"}, "sensors[0].home_assistant.component: 'switch' is none of"),
@@ -274,11 +279,20 @@ def test_a_prefix_is_one_topic_level(prefix: str) -> None:
 
 
 def begin(
-    section: HomeAssistantSection, sensors: list[ConfiguredSensor], before: dict[str, bytes]
+    section: HomeAssistantSection,
+    sensors: list[ConfiguredSensor],
+    before: dict[str, bytes],
+    gateway: AnnouncingGateway = GATEWAY,
 ) -> dict[str, bytes]:
     """Return the retained messages after a start."""
     after = dict(before)
-    for entry in Announcements(section, GATEWAY, sensors).begin(before):
+    announcements = Announcements(section, gateway, sensors)
+    found = {
+        topic: payload
+        for topic, payload in before.items()
+        if any(matches(one, topic) for one in announcements.filters)
+    }
+    for entry in announcements.begin(found):
         if entry.payload:
             after[entry.topic] = entry.payload
         else:
@@ -297,6 +311,41 @@ def test_a_sensor_that_went_is_taken_back_and_nobody_elses() -> None:
     second = begin(ON, both[:1], first)
     assert first.keys() - second.keys() == {"homeassistant/sensor/gw-a/b/config"}
     assert begin(HomeAssistantSection(), both, first) == foreign
+
+
+ALERTING = replace(GATEWAY, alerts="trouble")
+ALERTS = "homeassistant/binary_sensor/gw-a-alerts/problem/config"
+
+
+def test_alerts_are_announced_again_with_the_sensors_and_taken_back() -> None:
+    first = begin(ON, [], {}, ALERTING)
+    fields = check(ALERTS, first[ALERTS])
+    assert fields["state_topic"] == fields["json_attributes_topic"] == "campus/north/gw-a/trouble"
+    assert fields["availability_topic"] == GATEWAY.availability_topic
+    assert fields["unique_id"] == "hedgerow_gw-a_alerts"
+    again = Announcements(ON, ALERTING, []).again()
+    assert {entry.topic for entry in again} == first.keys()
+    assert begin(ON, [], first, ALERTING) == first
+    assert begin(ON, [], first).keys() == {GATEWAY.availability_topic}
+    assert begin(HomeAssistantSection(), [], first, ALERTING) == {}
+
+
+def test_what_an_earlier_release_announced_of_alerts_is_taken_back_by_its_gateway_alone() -> None:
+    told = {"unique_id": "hedgerow_gw-a_alerts", "origin": {"name": "Hedgerow"}}
+    before = {ALERTS: json.dumps(told).encode()}
+    namesake = AnnouncingGateway("gw-a-alerts", "campus/north/gw-a-alerts", "1.0")
+    assert begin(HomeAssistantSection(), [], before, namesake) == before
+    assert begin(HomeAssistantSection(), [], before) == {}
+
+
+@pytest.mark.parametrize("section", [ON, HomeAssistantSection()])
+@pytest.mark.parametrize("name", ["trouble", "trouble/ack"])
+def test_a_sensor_may_not_have_the_topic_of_alerts(
+    section: HomeAssistantSection, name: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"sensors\[0\].name: its topic is .*alerts.mqtt.topic"):
+        Announcements(section, ALERTING, [configured(Sensor(name))])
+    Announcements(section, GATEWAY, [configured(Sensor(name))])
 
 
 def test_another_prefix_or_component_moves_the_announcement() -> None:
