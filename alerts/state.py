@@ -117,6 +117,28 @@ class WayState(msgspec.Struct):
     trouble: str = ""
 
 
+class WayFigures(msgspec.Struct, frozen=True):
+    """The figures of one way out.
+
+    Attributes:
+        waiting: so many records wait.
+        delivered: see `WayState`; likewise the next one.
+        dropped: records that it never took.
+        is_failing: whether it did not take the last one.
+
+    """
+
+    waiting: int
+    delivered: int
+    dropped: int
+    is_failing: bool
+
+    @classmethod
+    def of(cls, state: WayState) -> WayFigures:
+        """Return the figures of a way's state."""
+        return cls(len(state.waiting), state.delivered, state.dropped, bool(state.trouble))
+
+
 class AlertState(msgspec.Struct):
     """All of it.
 

@@ -18,7 +18,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,6 +28,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from alerts.record import WayOut
+from alerts.state import WayFigures
 from cloud_ingest.arguments import add_ingest
 from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.way_out_thread import WayOutThread
@@ -238,7 +239,9 @@ def _serve_metrics(
     from cloud_ingest.job.job_metrics import JobMetrics  # noqa: PLC0415  # only where it is used
 
     aside = ingest.set_aside.counts
-    told = JobMetrics(lambda: ingest.taken, lambda: dict(aside), options.spool, options.name)
+    # Of whoever has opened the ways out: the job itself knows none.
+    ways: Callable[[], Mapping[str, WayFigures]] = getattr(options, "way_figures", dict)
+    told = JobMetrics(lambda: ingest.taken, lambda: dict(aside), options.spool, options.name, ways)
     port = stack.enter_context(serving(*parse_address(options.metrics), told.collect))
     _say(f"metrics at port {port}")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from alerts.state import WayFigures
 from cloud_ingest.spool import committed
 from cloud_ingest.spool.segments import SpoolError, position_of, read_mark
 
@@ -19,6 +20,7 @@ class JobMetrics:
         aside: gives what it has set aside, by what it is.
         spools: that it reads.
         name: of the job, as collectors know it.
+        ways: gives how the ways stand on which its alerts leave, by name.
 
     """
 
@@ -28,11 +30,13 @@ class JobMetrics:
         aside: Callable[[], Mapping[str, int]],
         spools: Sequence[Path],
         name: str,
+        ways: Callable[[], Mapping[str, WayFigures]] = dict,
     ) -> None:
         self._taken = taken
         self._aside = aside
         self._spools = spools
         self._name = name
+        self._ways = ways
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics now."""
@@ -63,3 +67,33 @@ class JobMetrics:
                 end.add_metric((spool.name,), position_of(mark))
                 waiting.add_metric((spool.name,), max(0, position_of(mark) - read))
         yield from (end, waiting)
+        yield from _of_ways(self._ways())
+
+
+def _of_ways(ways: Mapping[str, WayFigures]) -> Iterator[Metric]:
+    waiting = GaugeMetricFamily(
+        "hedgerow_ingest_alert_way_waiting_records",
+        "Records of alerts that a way out has not taken yet.",
+        labels=("way",),
+    )
+    failing = GaugeMetricFamily(
+        "hedgerow_ingest_alert_way_failing",
+        "1 while a way out does not take what it is given.",
+        labels=("way",),
+    )
+    delivered = CounterMetricFamily(
+        "hedgerow_ingest_alert_way_delivered_records_total",
+        "Records that it has taken.",
+        labels=("way",),
+    )
+    dropped = CounterMetricFamily(
+        "hedgerow_ingest_alert_way_dropped_records_total",
+        "Records that it never took.",
+        labels=("way",),
+    )
+    for name, way in sorted(ways.items()):
+        waiting.add_metric((name,), way.waiting)
+        failing.add_metric((name,), float(way.is_failing))
+        delivered.add_metric((name,), way.delivered)
+        dropped.add_metric((name,), way.dropped)
+    yield from (waiting, failing, delivered, dropped)

@@ -20,7 +20,7 @@ import msgspec
 from alerts.holding import LocalTime, RecordHold, holding_of
 from alerts.outgoing import GONE, WayQueue, parted
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
-from alerts.state import WayState
+from alerts.state import WayFigures, WayState
 from alerts.terms import AlertRoute, ways_of
 from gateway.base import wall_clock
 from gateway.base.kept_file import KeptFile
@@ -119,6 +119,11 @@ class SpooledWays:
                 raise
             self._met = set(self._state.met)
             self._tell_dropped(dropped, "too many waited")
+
+    def figures(self) -> Mapping[str, WayFigures]:
+        """Return how each way stands, by name."""
+        with self._lock:
+            return {way: WayFigures.of(state) for way, state in self._state.ways.items()}
 
     def close(self) -> None:
         """Hand nothing more over; what is under way may come again.

@@ -76,9 +76,10 @@ def _ingest(options: argparse.Namespace) -> int:
         from gateway.base.toml.toml_file import ConfigError, load  # noqa: PLC0415
 
         try:
-            options.way_out = fleet_ways.opened(load(options.ways, fleet_ways.FleetWaysSection))
+            ways = fleet_ways.opened(load(options.ways, fleet_ways.FleetWaysSection))
         except ConfigError as error:
             raise WrongUseError(f"--ways: {options.ways}: {error}") from error
+        options.way_out, options.way_figures = ways, ways.figures
     with output.going_on("taking out what it sent" if options.forget_gateway else ""):
         return _run("cloud_ingest.job.command", options)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import documented_metrics
@@ -12,6 +13,9 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.parser import text_string_to_metric_families
 from synthetic_tables import Fleet
 
+from alerts.desk import trial
+from alerts.record import AlertRecord
+from alerts.state import WayFigures
 from cloud_ingest.dashboard import fleet_metrics
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.job.job_metrics import JobMetrics
@@ -19,9 +23,25 @@ from cloud_ingest.metrics_listener import MetricsAddressError, parse_address, se
 from cloud_ingest.query.lake import Lake
 from cloud_ingest.spool import committed
 from cloud_ingest.spool.segments import MARK_NAME, SpoolMark, SpoolRange
+from gateway.alerting.spooled_ways import SpooledWays
 from gateway.tools import cli
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+class Taking:
+    """A way out that takes all."""
+
+    def take(self, records: Sequence[AlertRecord]) -> None:
+        """Take records."""
+
+
+class Refusing:
+    """A way out that takes nothing now."""
+
+    def take(self, records: Sequence[AlertRecord]) -> None:
+        """Refuse records."""
+        raise OSError("answers 500")
 
 
 def samples(text: str) -> Samples:
@@ -103,6 +123,40 @@ def test_the_job_tells_how_far_it_is_behind_its_spools(tmp_path: Path) -> None:
     assert told["hedgerow_ingest_waiting_bytes"].samples[0].value == 0
 
 
+def test_the_job_tells_what_its_ways_out_take_and_drop(tmp_path: Path) -> None:
+    file = tmp_path / "ways.json"
+    out = SpooledWays(file, {"mail": Refusing(), "ntfy": Taking()}, gather_s=0.0)
+    metrics = JobMetrics(lambda: 7, dict, [], "ingest", out.figures)
+    out.take(trial("gw-a", "campus", 1_700_000_000_000_000))
+
+    def told() -> dict[tuple[str, str], float]:
+        return {
+            (
+                one.name.removeprefix("hedgerow_ingest_alert_way_"),
+                sample.labels["way"],
+            ): sample.value
+            for one in metrics.collect()
+            for sample in one.samples
+            if "way" in sample.labels and not sample.name.endswith("_created")
+        }
+
+    ends_s = time.monotonic() + 60
+    while told()["delivered_records", "ntfy"] < 2 or not told()["failing", "mail"]:
+        assert time.monotonic() < ends_s, told()
+        time.sleep(0.05)
+    out.close()
+    assert told() == {
+        ("waiting_records", "mail"): 2,
+        ("waiting_records", "ntfy"): 0,
+        ("failing", "mail"): 1,
+        ("failing", "ntfy"): 0,
+        ("delivered_records", "mail"): 0,
+        ("delivered_records", "ntfy"): 2,
+        ("dropped_records", "mail"): 0,
+        ("dropped_records", "ntfy"): 0,
+    }
+
+
 def test_the_dashboard_tells_of_the_fleet_what_its_tables_say(tmp_path: Path) -> None:
     models = Models(Lake(tmp_path))
     names = {one.name for one in fleet_metrics.collect(models)}
@@ -130,7 +184,8 @@ def test_the_document_names_each_metric_with_the_labels_that_it_has_and_no_other
     (spool / MARK_NAME).write_text(f"{SpoolMark('0' * 20 + '.log', 500)}\n")
     models = Models(Lake(tmp_path / "tables"))
     models.refresh()
-    job = JobMetrics(lambda: 7, lambda: {"facts": 2}, [spool], "ingest")
+    ways = {"mail": WayFigures(3, 20, 1, is_failing=True)}
+    job = JobMetrics(lambda: 7, lambda: {"facts": 2}, [spool], "ingest", lambda: ways)
     told = [*job.collect(), *fleet_metrics.collect(models)]
     named = documented_metrics.of_the_cloud()
     documented = {name.removesuffix("_total"): labels for name, labels in named.items()}
