@@ -13,6 +13,7 @@ from cloud_ingest.mapping.rules import MappingError
 from cloud_ingest.metrics_listener import MetricsAddressError, parse_address
 from cloud_ingest.spool.proof import CertificatesError, read_certificates
 from cloud_ingest.tables.store import TableStore
+from cloud_ingest.validation_text import folder_fault
 
 LIMITS = ("gateway_gaps", "gateway_lives", "total_gaps")
 """Options that bound the ledger (`cloud_ingest.ledger_limits.LedgerLimits`), in its order."""
@@ -27,11 +28,11 @@ def argument_faults(options: argparse.Namespace) -> Iterator[str]:
 
     """
     for spool in options.spool:
-        if not spool.is_dir():
-            yield f"--spool: no such folder: {spool}"
+        if fault := folder_fault(spool):
+            yield f"--spool: {fault}"
     folder = TableStore(options.tables).folder
-    if folder is not None and folder.exists() and not folder.is_dir():
-        yield f"--tables: not a folder: {folder}"
+    if folder is not None and folder.exists() and (fault := folder_fault(folder)):
+        yield f"--tables: {fault}"
     if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
         yield f"--json: not a file in an existing folder: {options.json}"
     for name in ("conf", "storage"):

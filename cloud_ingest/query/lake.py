@@ -13,6 +13,7 @@ from deltalake.exceptions import DeltaError
 
 from cloud_ingest.tables import registry
 from cloud_ingest.tables.dataset import dataset
+from cloud_ingest.validation_text import folder_fault
 
 TABLES: Final = registry.NAMES
 """The tables that can be asked."""
@@ -58,9 +59,9 @@ class Lake:
             LakeError: there is none.
 
         """
-        if "://" not in self.place and not os.path.isdir(self.place):  # noqa: PTH112
-            why = "no such folder: --tables is the one that `hedgerow ingest` writes"
-            raise LakeError(self.place, why)
+        if "://" not in self.place and (fault := folder_fault(self.place)):
+            why = fault.removeprefix(f"{self.place}: ")
+            raise LakeError(self.place, f"{why}: --tables is the one that `hedgerow ingest` writes")
 
     def uri(self, name: str) -> str:
         """Return where a table is."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from gateway.tools.commands.errors import WrongUseError
+from gateway.tools.commands.errors import expect_folder
 from gateway.tools.commands.parser import word_or_file
 
 MAX_BYTES: Final = 16 << 30
@@ -131,8 +131,8 @@ def _runs(name: str) -> Callable[[argparse.Namespace], int]:
     def command(options: argparse.Namespace) -> int:
         from gateway.tools.commands import backup_verbs  # noqa: PLC0415  # others start no gateway
 
-        if options.scratch is not None and not options.scratch.is_dir():
-            raise WrongUseError(f"--scratch: {options.scratch}: no such folder")
+        if options.scratch is not None:
+            expect_folder("--scratch", options.scratch)
         run: Callable[[argparse.Namespace], int] = getattr(backup_verbs, name)
         return run(options)
 

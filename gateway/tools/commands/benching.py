@@ -20,7 +20,7 @@ from gateway.tools.bench.figures import RecommendedLoad, as_document, as_text, v
 from gateway.tools.bench.measured_gateway import NICE
 from gateway.tools.bench.run import measured
 from gateway.tools.commands import output
-from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.errors import FailedError, WrongUseError, expect_folder
 from gateway.tools.commands.progress_bar import GoingOn
 
 T = TypeVar("T")
@@ -39,8 +39,7 @@ def run(options: argparse.Namespace) -> int:
     """
     kept_in = _state_dir(options.config, is_kept=True) if options.keep else None
     folder: Path = options.folder or kept_in or _state_dir(options.config, is_kept=False)
-    if not folder.is_dir():
-        raise WrongUseError(f"--folder: {folder}: no such folder")
+    expect_folder("--folder", folder)
     os.nice(NICE)
     line = GoingOn(options.seconds)
     told = _nobody if options.json else _complaining

@@ -20,7 +20,7 @@ from gateway.base.event_log import audit
 from gateway.base.printable import printable
 from gateway.process.configuration import place as config_place
 from gateway.tools.commands import output, psk_lines
-from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.errors import FailedError, WrongUseError, expect_folder
 from gateway.trust.certificates import (
     founding,
     importing,
@@ -46,6 +46,7 @@ from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.tls.peer_certificate import LINKED_ROLES
 
 AUTHORITY = "authority"
+_NO_AUTHORITY = "--ca says where the authority is, and `hedgerow keys init-ca` makes one"
 
 Named = Sequence[tuple[str, list[str]]]
 
@@ -91,13 +92,7 @@ def opened(options: argparse.Namespace) -> Authority:
         OSError: a file of it can't be read.
 
     """
-    folder = _folder(options)
-    if not folder.exists():
-        raise WrongUseError(
-            f"keys: {folder}: no such folder: --ca says where the authority is, and `hedgerow keys "
-            "init-ca` makes one"
-        )
-    return Authority(folder, _ca_password(options))
+    return Authority(_authority(options), _ca_password(options))
 
 
 def init_ca(options: argparse.Namespace) -> int:
@@ -186,7 +181,7 @@ def revoke(options: argparse.Namespace) -> int:
 def list_issued(options: argparse.Namespace) -> int:
     """List what was issued."""
     with named_errors():
-        issued = listed(_folder(options))
+        issued = listed(_authority(options))
     now = forms.now()
     newest = {one.name: one.serial for one in issued}
     rows = [
@@ -207,7 +202,7 @@ def list_issued(options: argparse.Namespace) -> int:
 
 def export(options: argparse.Namespace) -> int:
     """Write a key store or a trust store."""
-    folder = _folder(options)
+    folder = _authority(options)
     with named_errors():
         password = _store_password(options)
         authorities = trusted(folder)
@@ -246,10 +241,7 @@ def show_log(options: argparse.Namespace) -> int:
     from gateway.tools.commands import audit_text  # noqa: PLC0415
 
     with named_errors():
-        trail = _trail(options)
-        if options.config is None:
-            trail.parent.stat()  # no authority; a gateway that never ran has nothing to show
-        changes = list(audit.AuditTrail(trail).changes())
+        changes = list(audit.AuditTrail(_trail(options)).changes())
     if options.json:
         output.print_json([one.as_json() for one in changes])
     else:
@@ -259,7 +251,7 @@ def show_log(options: argparse.Namespace) -> int:
 
 def _trail(options: argparse.Namespace) -> Path:
     if options.config is None:
-        return _folder(options) / audit.FILE_NAME
+        return _authority(options) / audit.FILE_NAME
     from gateway.process.configuration import config  # noqa: PLC0415  # of use here alone
 
     try:
@@ -278,6 +270,13 @@ def _folder(options: argparse.Namespace) -> Path:
         return given
     place = config_place.SYSTEM if os.geteuid() == 0 else config_place.own()
     return place.parent / AUTHORITY  # beside what `hedgerow init` has written
+
+
+def _authority(options: argparse.Namespace) -> Path:
+    """Return the folder of an authority that is there."""
+    folder = _folder(options)
+    expect_folder("keys", folder, _NO_AUTHORITY)
+    return folder
 
 
 def _ca_password(options: argparse.Namespace) -> bytes | None:

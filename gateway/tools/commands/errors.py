@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from gateway.base import exit_codes
+from gateway.base.path_kind import why_missing_folder
 
 _IS_IT_ONE: Final = "is that a gateway, and of which version?"
 
@@ -26,6 +28,26 @@ class FailedError(Exception):
     def __init__(self, message: str, exit_code: int = exit_codes.FAILED) -> None:
         super().__init__(message)
         self.exit_code = exit_code
+
+
+def expect_folder(where: str, folder: Path, what_to_do: str = "") -> None:
+    """Refuse an argument that is to name a folder that is there.
+
+    Args:
+        where: what stands before the folder's name, such as ``--to``.
+        folder: what the argument names.
+        what_to_do: if there is none.
+
+    Raises:
+        WrongUseError: it is none, or this user may not look there.
+
+    """
+    try:
+        why = why_missing_folder(folder)
+    except OSError as error:
+        raise WrongUseError(f"{where}: {folder}: {error.strerror or error}") from error
+    if why:
+        raise WrongUseError(": ".join(filter(None, (where, str(folder), why, what_to_do))))
 
 
 @contextmanager

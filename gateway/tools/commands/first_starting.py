@@ -23,7 +23,7 @@ from gateway.process.configuration import config
 from gateway.process.console.server import Console
 from gateway.process.page.audit_notes import AuditNotes
 from gateway.tools.commands import joining, new_files, output, qr
-from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.errors import FailedError, WrongUseError, expect_folder
 from gateway.tools.commands.new_gateways import host_name
 from gateway.tools.first_start import (
     new_card,
@@ -128,8 +128,7 @@ def _naming() -> Iterator[None]:
 
 
 def _write_card(folder: Path) -> int:
-    if not folder.is_dir():
-        raise WrongUseError(f"--write-card: {folder} is no folder")
+    expect_folder("--write-card", folder)
     made = new_card.made()
     try:
         new_folder.write(folder / FILE_NAME, made.card.as_text(), MODE)

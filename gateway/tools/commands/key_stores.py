@@ -15,7 +15,7 @@ from gateway.process.access.serving_files import serving_files
 from gateway.process.configuration import config
 from gateway.process.configuration.config import ConfigError, GatewaySettings
 from gateway.tools.commands import certifying, output
-from gateway.tools.commands.errors import WrongUseError
+from gateway.tools.commands.errors import WrongUseError, expect_folder
 from gateway.trust.certificates import private_keys
 from gateway.trust.certificates import x509_forms as forms
 from gateway.trust.certificates.authority_folder import OPEN, SECRET
@@ -39,8 +39,7 @@ def _folder(options: argparse.Namespace) -> Path:
 
     """
     folder: Path = options.to
-    if not folder.is_dir():
-        raise WrongUseError(f"--to: {folder}: no such folder: make it first")
+    expect_folder("--to", folder, "make it first")
     return folder
 
 

@@ -36,8 +36,9 @@ def test_a_missing_argument_is_named_in_one_line(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        ({"--spool": "missing"}, "--spool: no such folder"),
-        ({"--tables": "file"}, "--tables: not a folder"),
+        ({"--spool": "missing"}, "--spool: missing: no such folder"),
+        ({"--spool": "file"}, "--spool: file: not a folder"),
+        ({"--tables": "file"}, "file: not a folder"),
         ({"--json": "missing/fleet.json"}, "--json: not a file"),
         ({"--json": "."}, "--json: not a file"),
         ({"--name": "a b"}, "--name: not up to 60 letters"),

@@ -42,7 +42,7 @@ def test_what_ingest_needs_and_is_not_installed_is_named(tmp_path: Path) -> None
     [
         (
             ("ingest", "--spool", "nowhere", "--tables", "t"),
-            "argument --spool: no such folder: nowhere",
+            "argument --spool: nowhere: no such folder",
         ),
         (("collector", "--config", "nowhere"), "nowhere: No such file or directory"),
     ],
