@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -24,9 +25,8 @@ def opened(archive: Path, key: Path | None, scratch: Path) -> Path:
         scratch: gets what is decrypted, for this user alone.
 
     Raises:
-        RestoreError: it is empty, of another kind, for another key, cut off or damaged, or the
-            folder has no room for it.
-        OSError: it can't be read, or the folder not be written.
+        RestoreError: it is empty, of another kind, for another key, cut off or damaged.
+        OSError: it can't be read, or the folder not be written, as it has no room for it.
 
     """
     with archive.open("rb") as file:
@@ -41,11 +41,24 @@ def opened(archive: Path, key: Path | None, scratch: Path) -> Path:
         raise RestoreError(f"{archive} is encrypted: name the file with its key (--key)")
     needed, free = archive.stat().st_size + FREE_BYTES, shutil.disk_usage(scratch).free
     if needed > free:
-        raise RestoreError(f"{archive} takes {needed >> 20} MiB, and {free >> 20} are free")
+        raise lack_of_room(scratch, needed, free)
     plain = scratch / "archive.tar.gz"
     with os.fdopen(os.open(plain, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
         _decrypt(archive, key, target.fileno())
     return plain
+
+
+def lack_of_room(folder: Path, needed_bytes: int, free_bytes: int) -> OSError:
+    """Return the error of a folder that has too little room: no backup is at fault.
+
+    Args:
+        folder: the folder.
+        needed_bytes: how much room it would take.
+        free_bytes: how much it has.
+
+    """
+    why = f"{needed_bytes >> 20} MiB are needed there, and {free_bytes >> 20} are free"
+    return OSError(errno.ENOSPC, why, str(folder))
 
 
 def _decrypt(archive: Path, key: Path, target: int) -> None:

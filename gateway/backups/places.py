@@ -60,6 +60,7 @@ class BackupPlace(Protocol):
 
         Raises:
             BackupError: as `put`; or it is longer than ``most_bytes``, and not all of it came.
+            OSError: the file can't be written.
 
         """
 
@@ -204,14 +205,21 @@ class FolderPlace:
 
     def get(self, name: str, to: Path, most_bytes: int) -> None:
         """Copy an archive out of the folder."""
+        with self._named():
+            source = (self._folder / name).open("rb")
+        # What the disk of the new file refuses is no fault of the place.
         with (
-            self._named(),
-            (self._folder / name).open("rb") as source,
+            source,
             os.fdopen(os.open(to, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target,
         ):
             if os.fstat(source.fileno()).st_size > most_bytes:
                 raise BackupError(f"{self._folder}: {name} is longer than {most_bytes} bytes")
-            shutil.copyfileobj(source, target, 1 << 20)
+            while chunk := self._read(source):
+                target.write(chunk)
+
+    def _read(self, source: IO[bytes]) -> bytes:
+        with self._named():
+            return source.read(1 << 20)
 
     def remove(self, name: str) -> None:
         """Delete an archive in the folder."""

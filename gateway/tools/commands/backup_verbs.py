@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Final
@@ -22,7 +22,7 @@ from gateway.backups.places import BackupPlace, PlaceKeys, place_of
 from gateway.backups.trials import BackupTrial
 from gateway.base import exit_codes
 from gateway.base.printable import printable
-from gateway.tools.commands.errors import FailedError, WrongUseError
+from gateway.tools.commands.errors import FailedError, WrongUseError, expect_folder
 from gateway.tools.commands.output import complain, print_json
 from gateway.tools.commands.progress_bar import GoingOn
 from gateway.tools.rehearsal import running
@@ -103,17 +103,21 @@ def fetch(options: argparse.Namespace) -> int:
     """Fetch a gateway's newest usable backup; returns the exit code.
 
     Raises:
-        WrongUseError: the place is none.
-        FailedError: there is none, or the place is not reached.
+        WrongUseError: the place is none, or there is no folder for the file.
+        FailedError: there is none, the place is not reached, or a disk here has no room.
 
     """
     making.end_in_order()
+    expect_folder("--to", options.to.absolute().parent)
+    if options.to.is_dir():
+        raise WrongUseError(f"--to: {options.to}: a folder, not a file")
     place = _named_place(options)
     with _telling():
         newest = kept_archives.whole(place.listed(options.gateway), options.gateway)
     verdicts = []
     for one in newest[:MOST_TRIED]:
-        with _scratch(options) as scratch:
+        # A disk here that is full ends it: an older backup would be taken for no fault of this one.
+        with _telling(), _scratch(options) as scratch:
             verdict = _fetched(place, one, scratch, options, lambda plain: _hand(plain, options.to))
         verdicts.append(verdict)
         if not verdict.why:
@@ -158,8 +162,11 @@ def _tried(place: BackupPlace, gateway: str, options: argparse.Namespace) -> Bac
         return BackupVerdict(gateway, str(error))
     if not newest:
         return BackupVerdict(gateway, f"{options.place} has no whole backup of it")
-    with _scratch(options) as scratch:
-        return _fetched(place, newest[0], scratch, options, lambda plain: None)
+    try:
+        with _scratch(options) as scratch:
+            return _fetched(place, newest[0], scratch, options, lambda plain: None)
+    except OSError as error:
+        return BackupVerdict(newest[0].name, f"it could not be tried: {_told(error)}")
 
 
 def _leave(place: BackupPlace, gateway: str, verdict: BackupVerdict) -> bool:
@@ -180,8 +187,16 @@ def _fetched(
     options: argparse.Namespace,
     use: Callable[[Path], None],
 ) -> BackupVerdict:
-    """Fetch an archive and judge it; one that is usable is handed to ``use``, in plain."""
+    """Fetch an archive and judge it; one that is usable is handed to ``use``, in plain.
+
+    Raises:
+        OSError: there is no room here, or another fault that is none of the archive's.
+
+    """
     file = scratch / archive.name
+    needed, free = archive.size_bytes + contents.FREE_BYTES, shutil.disk_usage(scratch).free
+    if needed > free:
+        raise opening.lack_of_room(scratch, needed, free)
     try:
         with GoingOn() as line:
             line.step(f"fetching {archive.name}")
@@ -190,7 +205,7 @@ def _fetched(
             raise RestoreError(f"{size} bytes of {archive.size_bytes} came")
         with tempfile.TemporaryDirectory(dir=scratch) as folder:
             verdict = _judged_in(file, options, Path(folder), use)
-    except (BackupError, RestoreError, OSError) as error:
+    except (BackupError, RestoreError) as error:
         return BackupVerdict(archive.name, str(error))
     if verdict.found is not None and verdict.found.gateway != archive.gateway:
         return BackupVerdict(archive.name, f"it is a backup of {verdict.found.gateway!r}")
@@ -213,12 +228,14 @@ def _judged_in(
         line.step(f"opening {file.name}")
         plain = opening.opened(file, options.key, scratch)
         line.step(f"reading {file.name}")
-        free_bytes = shutil.disk_usage(scratch).free - contents.FREE_BYTES
-        found = contents.survey(plain, max(0, min(options.max_bytes, free_bytes)))
+        found = contents.survey(plain, options.max_bytes)
     made = kept_archives.parsed(file.name)
     made_s = float(found.newest_s) if made is None else _seconds(made.time)
     rehearsal, why = None, ""
     if not options.no_start:
+        needed, free = found.unpacked_bytes + contents.FREE_BYTES, shutil.disk_usage(scratch).free
+        if needed > free:
+            raise opening.lack_of_room(scratch, needed, free)
         folder = scratch / "unpacked"
         folder.mkdir(mode=0o700)
         with GoingOn() as line:
@@ -231,17 +248,29 @@ def _judged_in(
 
 
 def _hand(plain: Path, to: Path) -> None:
-    """Put an archive in plain where it was asked for, for this user alone and as a whole."""
+    """Put an archive in plain where it was asked for, for this user alone and as a whole.
+
+    Raises:
+        FailedError: it can't be written there.
+
+    """
     part = to.with_name(f"{to.name}.new")
-    part.unlink(missing_ok=True)
-    with (
-        plain.open("rb") as source,
-        os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target,
-    ):
-        shutil.copyfileobj(source, target, _MIB)
-        target.flush()
-        os.fsync(target.fileno())
-    part.replace(to)
+    try:
+        part.unlink(missing_ok=True)
+        with (
+            plain.open("rb") as source,
+            os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target,
+        ):
+            shutil.copyfileobj(source, target, _MIB)
+            target.flush()
+            os.fsync(target.fileno())
+        part.replace(to)
+    except BaseException as error:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise FailedError(f"--to: {to}: {error.strerror or error}") from error
+        raise
 
 
 def _place(options: argparse.Namespace) -> BackupPlace:
@@ -267,6 +296,8 @@ def _telling() -> Iterator[None]:
         yield
     except BackupError as error:
         raise FailedError(str(error)) from error
+    except OSError as error:
+        raise FailedError(_told(error)) from error
 
 
 def _print(verdicts: list[BackupVerdict], options: argparse.Namespace) -> None:
@@ -300,7 +331,7 @@ def _age(made_s: float | None, now_s: float) -> str:
     return f"made {at:%Y-%m-%d %H:%M} UTC, {ago}"
 
 
-def _told(error: RestoreError | OSError) -> str:
+def _told(error: BackupError | RestoreError | OSError) -> str:
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"

@@ -150,3 +150,51 @@ def test_a_place_is_tried_and_the_newest_usable_one_fetched(
     capsys.readouterr()
     assert cli.main(["backup", "fetch", "gw-other", *where, "--to", str(to)]) == 1
     assert "no usable backup of gw-other: it has none" in capsys.readouterr().err
+
+
+def two_kept(pi: Path, tmp_path: Path) -> Path:
+    """Return a place that has two usable backups."""
+    place = tmp_path / "place"
+    place.mkdir()
+    content = archived(tmp_path, pi / "gw", pi / "state").read_bytes()
+    for number in (1, 2):
+        (place / KeptArchive(number, "20261128T013000Z", "gw", len(content)).name).write_bytes(
+            content
+        )
+    return place
+
+
+@pytest.mark.parametrize(
+    ("to", "code", "why"),
+    [
+        ("gone/fetched", 2, "--to: {0}/gone: no such folder"),
+        ("place", 2, "--to: {0}/place: a folder, not a file"),
+        (250 * "x" + ".tar", 1, "--to: {0}/{1}: File name too long"),
+    ],
+)
+def test_a_file_that_can_not_be_written_is_no_fault_of_a_backup(
+    pi: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], to: str, code: int, why: str
+) -> None:
+    place = two_kept(pi, tmp_path)
+    words = ["backup", "fetch", "gw", "--from", str(place)]
+    assert cli.main([*words, "--to", str(tmp_path / to)]) == code
+    said = capsys.readouterr()
+    assert said.err == f"hedgerow: {why.format(tmp_path, to)}\n"
+    assert not [one for one in tmp_path.iterdir() if one.name.endswith(".new")]
+
+
+def test_a_scratch_folder_without_room_does_not_have_an_older_backup_taken(
+    pi: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, to = two_kept(pi, tmp_path), tmp_path / "fetched"
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=contents.FREE_BYTES))
+    where = ["--from", str(place), "--scratch", str(tmp_path)]
+    assert cli.main(["backup", "fetch", "gw", *where, "--to", str(to)]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith(f"hedgerow: {tmp_path}/hedgerow-backup-")
+    assert "64 MiB are needed there, and 64 are free; make room on its disk" in said
+    assert said.count("\n") == 1 and not to.exists()
+    assert cli.main(["backup", "trial", "gw", *where]) == 1
+    word = json.loads((place / "gw.trial.json").read_text())
+    assert "000002" in word["backup"] and word["why"].startswith("it could not be tried: ")
