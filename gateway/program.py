@@ -31,10 +31,13 @@ def main() -> int:
     if platform.system() == "Windows":
         sys.stderr.write(f"{_NOT_ON_WINDOWS}\n")
         return exit_codes.WRONG_USE
-    if sys.argv[1:2] == ["run"]:
-        from gateway.tools.commands import serving  # noqa: PLC0415  # as below, and no other command
+    try:
+        if sys.argv[1:2] == ["run"]:
+            from gateway.tools.commands import serving  # noqa: PLC0415  # no other command
 
-        return serving.main()
-    from gateway.tools import cli  # noqa: PLC0415  # imports modules that Windows has not
+            return serving.main()
+        from gateway.tools import cli  # noqa: PLC0415  # imports modules that Windows has not
 
-    return cli.main()
+        return cli.main()
+    except KeyboardInterrupt:  # while modules are loaded, which takes a second on a small machine
+        return exit_codes.INTERRUPTED

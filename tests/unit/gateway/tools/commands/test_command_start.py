@@ -242,3 +242,39 @@ def test_a_page_that_nobody_looks_at_has_loaded_no_x509(tmp_path: Path) -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert importlib.metadata.version("hedgerow") == build.VERSION
+
+
+INTERRUPTED = """
+import sys
+from gateway.program import main
+
+class Interrupts:
+    def find_spec(self, name, path, target=None):
+        if name == sys.argv[-1]:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupts())
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "module"),
+    [
+        ("status", "gateway.tools.cli"),
+        ("status", "gateway.tools.commands.asking"),
+        ("run", "gateway.tools.commands.serving"),
+    ],
+)
+def test_ctrl_c_while_modules_are_loaded_ends_a_command_without_a_word(
+    command: str, module: str
+) -> None:
+    words = [command, "--config", module]
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
