@@ -19,7 +19,8 @@ def add(commands: Any) -> None:
         "pub",
         help="publish a message over MQTT",
         description="Publish a message, or each line of standard input, and wait until the "
-        "gateway has it. A refused message is an error.",
+        "gateway has it. A refused message is an error; of QoS 0 a gateway tells one only where it "
+        "ends the connection for it.",
     )
     pub.add_argument("-t", "--topic", required=True, metavar="TOPIC", help="topic to publish to")
     what = pub.add_mutually_exclusive_group(required=True)

@@ -7,13 +7,19 @@ import asyncio
 import getpass
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 
 from dtls.byte_order_mark import first_line, why_utf_16
 from gateway.tools.commands import broker_address
 from gateway.tools.commands.errors import FailedError, WrongUseError
-from gateway.tools.commands.mqtt_client import Login, MqttClient, MqttClientError
+from gateway.tools.commands.mqtt_client import (
+    PAYLOAD_BYTES_MAX,
+    Login,
+    MqttClient,
+    MqttClientError,
+    UnfitPacketError,
+)
 
 Work = Callable[[asyncio.Runner, MqttClient, argparse.Namespace], None]
 
@@ -52,21 +58,28 @@ def _run(options: argparse.Namespace, work: Work, keep_alive_s: int) -> int:
             finally:
                 with suppress(MqttClientError):
                     runner.run(client.close())
+    except UnfitPacketError as error:
+        raise WrongUseError(str(error)) from error
     except MqttClientError as error:
         raise FailedError(str(error)) from error
     return 0
 
 
 def _publish(runner: asyncio.Runner, client: MqttClient, options: argparse.Namespace) -> None:
+    if not options.topic:
+        raise WrongUseError("--topic: it is empty")
     # Between two messages the event loop stands still, so that Ctrl-C ends the reading of a line.
     for payload in _payloads(options):
-        runner.run(_publish_one(client, options, payload))
+        sent = client.publish(options.topic, payload, options.qos, retain=options.retain)
+        runner.run(_in_time(sent, options))
+    if not options.qos:
+        runner.run(_in_time(client.settle(), options))
 
 
-async def _publish_one(client: MqttClient, options: argparse.Namespace, payload: bytes) -> None:
+async def _in_time(sent: Coroutine[None, None, None], options: argparse.Namespace) -> None:
     try:
         async with asyncio.timeout(ANSWER_S):
-            await client.publish(options.topic, payload, options.qos, retain=options.retain)
+            await sent
     except TimeoutError as error:
         raise FailedError(f"{options.topic!r}: no answer within {ANSWER_S:g} s") from error
 
@@ -81,9 +94,14 @@ def _payloads(options: argparse.Namespace) -> Iterator[bytes]:
             yield line.removesuffix(b"\n").removesuffix(b"\r")
     elif options.file is not None:
         try:
-            yield options.file.read_bytes()
+            with options.file.open("rb") as file:  # it may be one that never ends
+                payload = file.read(PAYLOAD_BYTES_MAX + 1)
         except OSError as error:
             raise WrongUseError(f"--file: {options.file}: {error.strerror}") from error
+        if len(payload) > PAYLOAD_BYTES_MAX:
+            why = f"longer than the {PAYLOAD_BYTES_MAX} bytes that a message of MQTT has room for"
+            raise WrongUseError(f"--file: {options.file}: {why}")
+        yield payload
     else:
         yield (options.message or "").encode()
 

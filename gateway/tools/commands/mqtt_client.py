@@ -18,6 +18,7 @@ from gateway.mqtt import (
     Packet,
     PacketError,
     PingReq,
+    PingResp,
     PropertyId,
     PubAck,
     PubComp,
@@ -38,6 +39,8 @@ from gateway.mqtt.reason_codes import reason_text
 from light_dataclasses import dataclass
 
 PACKET_BYTES_MAX = 1 << 28
+PAYLOAD_BYTES_MAX = PACKET_BYTES_MAX - 1
+"""No packet holds more: its length has four digits of seven bits (section 1.5.5)."""
 _FAILURE = 0x80
 
 T = TypeVar("T")
@@ -45,6 +48,10 @@ T = TypeVar("T")
 
 class MqttClientError(Exception):
     """The broker refused something, or the connection ended; the message says what."""
+
+
+class UnfitPacketError(MqttClientError):
+    """What is to be sent fits into no packet; the message says what of it."""
 
 
 class ConnectionClosedError(MqttClientError):
@@ -129,7 +136,8 @@ class MqttClient:
         """Publish, and wait for what a QoS 1 or 2 message is answered.
 
         Raises:
-            MqttClientError: the broker refuses it, or its topic is none.
+            UnfitPacketError: its topic is none, or it is too long.
+            MqttClientError: the broker refuses it.
 
         """
         packet_id = self._new_id() if qos else None
@@ -140,13 +148,27 @@ class MqttClient:
             self._check(topic, await self._answer(PubRec))
             self._send(PubRel(packet_id or 0))
             await self._answer(PubComp)
-        await self._writer.drain()
+        try:
+            await self._writer.drain()
+        except OSError as error:
+            raise MqttClientError(f"the connection was lost: {_ending(error)}") from error
+
+    async def settle(self) -> None:
+        """Wait until the broker has seen all that was sent: of QoS 0 it says nothing else.
+
+        Raises:
+            MqttClientError: it ended the connection for something of it.
+
+        """
+        self._send(PingReq())
+        await self._answer(PingResp)
 
     async def subscribe(self, filters: Sequence[str], qos: int) -> None:
         """Subscribe to filters.
 
         Raises:
-            MqttClientError: the broker refuses one, or one is none.
+            UnfitPacketError: one is none.
+            MqttClientError: the broker refuses one.
 
         """
         requests = [SubscriptionRequest(topic_filter, qos) for topic_filter in filters]
@@ -184,7 +206,7 @@ class MqttClient:
         try:
             self._writer.write(encode(packet, Version.V5))
         except (PacketError, ValueError) as error:
-            raise MqttClientError(str(error)) from error
+            raise UnfitPacketError(str(error)) from error
 
     def _new_id(self) -> int:
         self._packet_id = self._packet_id % 65_535 + 1

@@ -11,6 +11,7 @@ import pytest
 from mqtt_peer import Bench
 
 from gateway.tools import cli
+from gateway.tools.commands import messaging
 
 pytestmark = pytest.mark.slow
 
@@ -79,3 +80,36 @@ async def test_a_text_a_file_and_an_empty_payload_are_published_as_they_are(
         (b"\x00\n", 1),
         (b"", 1),
     ]
+
+
+async def test_a_message_of_qos_0_that_the_broker_ends_the_connection_for_is_an_error(
+    broker: Bench, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "payload"
+    file.write_bytes(bytes(2 << 20))
+    for qos in ("0", "1"):
+        assert await hedgerow(broker, "pub", "-t", "a", "-f", str(file), "-q", qos) == 1
+        assert "packet too large" in capsys.readouterr().err
+    assert await hedgerow(broker, "pub", "-t", "a", "-n", "-q", "0") == 0
+    assert [entry.payload for entry in broker.entries] == [b""]
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("pub", "-t", "a/#", "-m", "x"), "topic name has a wildcard: 'a/#'"),
+        (("pub", "-t", "", "-m", "x"), "--topic: it is empty"),
+        (("sub", "-t", "a/#/b"), "# is not the last level of its own: 'a/#/b'"),
+        (("pub", "-t", "a", "-f", "/dev/zero"), "--file: /dev/zero: longer than the 63 bytes"),
+    ],
+)
+async def test_what_fits_into_no_packet_is_a_wrong_argument(
+    broker: Bench,
+    words: tuple[str, ...],
+    why: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(messaging, "PAYLOAD_BYTES_MAX", 63)
+    assert await hedgerow(broker, *words) == 2
+    assert capsys.readouterr().err.startswith(f"hedgerow: {why}")
