@@ -17,6 +17,14 @@ from cloud_ingest.validation_text import folder_fault
 
 LIMITS = ("gateway_gaps", "gateway_lives", "total_gaps")
 """Options that bound the ledger (`cloud_ingest.ledger_limits.LedgerLimits`), in its order."""
+_NUMBERS = (
+    ("trigger_s", 0, 86_400),
+    ("max_bytes", 1, 1 << 40),
+    ("compact_every", 1, 1_000_000_000),
+    ("keep_days", 0, 100_000),
+    ("vacuum_hours", 0, 1_000_000),
+)
+"""Options that are numbers, with the least and the most: fewer days would delete what is new."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
@@ -44,11 +52,19 @@ def argument_faults(options: argparse.Namespace) -> Iterator[str]:
     for name in LIMITS:
         if getattr(options, name) < 1:
             yield f"--{name.replace('_', '-')}: less than 1: {getattr(options, name)}"
+    yield from _wrong_numbers(options)
     yield from _wrong_files(options)
     dated = options.keep_days is not None
     looks_after = options.again or options.compact or dated or options.forget_gateway
     if not options.spool and not looks_after:
         yield "--spool: missing"
+
+
+def _wrong_numbers(options: argparse.Namespace) -> Iterator[str]:
+    for name, least, most in _NUMBERS:
+        given = getattr(options, name)
+        if given is not None and not least <= given <= most:
+            yield f"--{name.replace('_', '-')}: {given} is not {least:g} to {most:.0f}"
 
 
 def _wrong_files(options: argparse.Namespace) -> Iterator[str]:

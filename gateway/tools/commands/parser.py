@@ -52,7 +52,12 @@ class Parser(argparse.ArgumentParser):
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         """Convert an argument; one that is no text is refused, unless it names a file."""
-        value = super()._get_value(action, arg_string)
+        try:
+            value = super()._get_value(action, arg_string)
+        except argparse.ArgumentError as error:
+            if (why := _why_no_number(error.__context__)) is None:
+                raise
+            raise argparse.ArgumentError(action, f"{arg_string!r} {why}") from error
         names_file = isinstance(value, os.PathLike) or action.type is word_or_file
         # The words of a command below come by here as well; its own parser looks at them.
         if action.nargs != argparse.PARSER and not names_file and not is_text(arg_string):
@@ -92,6 +97,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line, where argparse would print its usage as well."""
         self.exit(exit_codes.WRONG_USE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _why_no_number(error: BaseException | None) -> str | None:
+    """Return why a word is no number, if that is it: argparse names a function of ours."""
+    if isinstance(error, argparse.ArgumentTypeError) or not isinstance(error, ValueError):
+        return None
+    said = str(error)
+    if "float" in said:
+        return "is no number"
+    return "is no whole number" if "int" in said else None
 
 
 class VersionAction(argparse.Action):

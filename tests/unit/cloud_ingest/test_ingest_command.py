@@ -44,6 +44,13 @@ def test_a_missing_argument_is_named_in_one_line(capsys: pytest.CaptureFixture[s
         ({"--name": "a b"}, "--name: not up to 60 letters"),
         ({"--conf": "spark.x"}, "--conf: not KEY=VALUE: spark.x"),
         ({"--storage": "SECRET"}, "--storage: not KEY=VALUE: SECRET"),
+        ({"--keep-days": "-1"}, "--keep-days: -1 is not 0 to 100000"),
+        ({"--keep-days": "1000000"}, "--keep-days: 1000000 is not 0 to 100000"),
+        ({"--vacuum-hours": "-1"}, "--vacuum-hours: -1 is not 0 to 1000000"),
+        ({"--compact-every": "0"}, "--compact-every: 0 is not 1 to 1000000000"),
+        ({"--max-bytes": "0"}, "--max-bytes: 0 is not 1 to 1099511627776"),
+        ({"--trigger-s": "nan"}, "--trigger-s: nan is not 0 to 86400"),
+        ({"--trigger-s": "-1"}, "--trigger-s: -1.0 is not 0 to 86400"),
         ({"--gateway-gaps": "0"}, "--gateway-gaps: less than 1: 0"),
     ],
 )

@@ -113,3 +113,21 @@ async def test_what_fits_into_no_packet_is_a_wrong_argument(
     monkeypatch.setattr(messaging, "PAYLOAD_BYTES_MAX", 63)
     assert await hedgerow(broker, *words) == 2
     assert capsys.readouterr().err.startswith(f"hedgerow: {why}")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("sub", "-t", "a", "-C", "x"), "argument -C/--count: 'x' is no whole number"),
+        (("pub", "-t", "a", "-n", "--port", "1.5"), "argument --port: '1.5' is no whole number"),
+        (("pub", "-t", "a", "-n", "-q", "9" * 5000), "argument -q/--qos: '9999"),
+        (("bench", "--seconds", "long"), "argument --seconds: 'long' is no number"),
+    ],
+)
+def test_what_is_no_number_is_told_in_words(
+    words: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    assert ended.value.code == 2
+    assert f"hedgerow {words[0]}: {why}" in capsys.readouterr().err
