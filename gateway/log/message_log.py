@@ -35,7 +35,7 @@ from gateway.log.index import SUFFIX
 from gateway.log.loading import Loaded
 from gateway.log.readable_log import ReadableLog, only_in
 from gateway.log.recovered import assumed_trimmed, numbers_of
-from gateway.log.sealing import Sealing, sync_named
+from gateway.log.sealing import Sealing, is_deleted, sync_named
 from gateway.log.segment import Segment
 from gateway.log.segments_to_trim import SegmentsToTrim
 from gateway.log.trimmed import Trimmed
@@ -370,8 +370,12 @@ class MessageLog(ReadableLog):
         """Seal the newest segment and start the next; if that fails, nothing has changed."""
         newest = self._segments[-1]
         if not newest.length:  # there is nothing in it that the disk may lack
+            if is_deleted(self._fd, newest.path):
+                fd, self._fd = self._fd, self._start_segment(newest.start)
+                os.close(fd)
+                self._segments.remove(newest)
             newest.is_suspect = False
-            return newest
+            return self._segments[-1]
         if self._sealing.unsynced >= MAX_SEALED:  # the disk does not keep up
             self._complete()
         fd, index = self._fd, newest.index(self.have)

@@ -140,7 +140,7 @@ class Sealing:
         A file that was deleted is there as long as its descriptor is.
         """
         segment, path = sealed.segment, sealed.segment.path
-        source = Path("/proc/self/fd", str(sealed.fd)) if _is_deleted(sealed.fd, path) else path
+        source = Path("/proc/self/fd", str(sealed.fd)) if is_deleted(sealed.fd, path) else path
         data = source.read_bytes()[: segment.length]
         self._damage.look_anew(path)
         for _ in self._damage.readable(path, data):
@@ -167,11 +167,11 @@ def sync_named(fd: int, path: Path) -> None:
 
     """
     os.fdatasync(fd)
-    if _is_deleted(fd, path):
+    if is_deleted(fd, path):
         raise OSError(errno.ENOENT, "another program has deleted it", str(path))
 
 
-def _is_deleted(fd: int, path: Path) -> bool:
+def is_deleted(fd: int, path: Path) -> bool:
     """Return whether an open file has no name any more; some file systems count no names."""
     found = os.fstat(fd)
     if found.st_nlink:

@@ -69,6 +69,19 @@ def test_it_is_written_again_at_the_end(log: MessageLog) -> None:
     assert kept(log) == [made(1)[0], made(2)[0]]
 
 
+def test_one_that_is_empty_is_made_anew(tmp_path: Path) -> None:
+    log = MessageLog(tmp_path / "log", mark=True)
+    log.open()
+    newest(log).unlink()
+    with pytest.raises(OSError, match="another program has deleted it"):
+        log.sync()
+    log.sync()
+    log.append(*made(1))
+    log.sync()
+    log.close()
+    assert kept(log) == [made(1)[0]]
+
+
 def test_one_that_is_full_by_then_is_written_again(tmp_path: Path) -> None:
     log = MessageLog(tmp_path / "log", segment_bytes=1)
     log.open()
