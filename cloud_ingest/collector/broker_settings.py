@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from cloud_ingest.collector.broker_session import SessionSettings
 from cloud_ingest.collector.settings import ClientAccess, OriginSection, spool_log
+from gateway.base.remedies import of_pem
 from gateway.base.toml import checks
 from gateway.base.toml.toml_file import Fault, hold
 from gateway.mqtt import FilterError, Version, check_topic_filter
@@ -94,10 +95,11 @@ class BrokerCollectorSettings:
         try:
             context.load_verify_locations(own.ca_file)
         except (OSError, ValueError) as error:
-            raise ConfigError("broker.ca_file", f"{own.ca_file}: {error}") from error
+            raise ConfigError("broker.ca_file", f"{own.ca_file}: {of_pem(error)}") from error
         if own.certificate_file is not None:
             try:
                 context.load_cert_chain(own.certificate_file, own.key_file, password="")
             except (OSError, ValueError) as error:
-                raise ConfigError("broker.certificate_file", str(error)) from error
+                why = f"{own.certificate_file}: {of_pem(error)}"
+                raise ConfigError("broker.certificate_file", why) from error
         return context

@@ -299,6 +299,11 @@ class AlertsSection:
         """The ways that there are."""
         return tuple(way for way in WAYS if getattr(self, way) is not None)
 
+    def with_way(self, way: str) -> AlertsSection:
+        """Return the section with no other way than this one."""
+        others: dict[str, Any] = {name: None for name in WAYS if name != way}
+        return replace(self, routes=[], **others)
+
     @property
     def plan(self) -> AlertPlan:
         """Return the plan of alerts by these settings."""

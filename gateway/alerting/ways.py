@@ -10,6 +10,7 @@ from alerts.record import AlertRecord, WayOut
 from dtls import private_file
 from dtls.byte_order_mark import first_line, text_of
 from gateway.alerting.section import AlertsSection, MailSection, url_faults
+from gateway.base.remedies import of_pem
 from gateway.base.toml.toml_file import ConfigError
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def _over_http(section: AlertsSection, link: LinkOf | None) -> dict[str, WayOut]
         try:
             return HttpServer.at(url, authorities)
         except OSError as error:
-            raise ConfigError(f"alerts.{way}.ca_file", f"{authorities}: {_why(error)}") from error
+            raise ConfigError(f"alerts.{way}.ca_file", f"{authorities}: {of_pem(error)}") from error
 
     if webhook is not None:
         from alerts.ways.webhook import WebhookWay  # noqa: PLC0415
@@ -119,7 +120,7 @@ def _mail(own: MailSection, own_id: str, link: LinkOf | None) -> WayOut:
     try:
         tls = None if own.tls == "off" else tls_context(own.ca_file)
     except OSError as error:
-        raise ConfigError("alerts.mail.ca_file", f"{own.ca_file}: {_why(error)}") from error
+        raise ConfigError("alerts.mail.ca_file", f"{own.ca_file}: {of_pem(error)}") from error
     server = MailServer(
         host=own.host,
         port=own.port,
@@ -138,7 +139,7 @@ def _secret(field: str, file: Path | None) -> str:
     try:
         line = text_of(first_line(private_file.read(file)))
     except OSError as error:
-        raise ConfigError(field, f"{file}: {_why(error)}") from error
+        raise ConfigError(field, f"{file}: {of_pem(error)}") from error
     except ValueError as error:
         raise ConfigError(field, f"{file}: its first line {error}") from error
     if not line or not line.isprintable():
@@ -152,7 +153,3 @@ def _ascii_secret(field: str, file: Path | None) -> str:
     if not found.isascii():
         raise ConfigError(field, f"{file}: its first line has a character that is not ASCII")
     return found
-
-
-def _why(error: OSError) -> str:
-    return error.strerror or str(error)

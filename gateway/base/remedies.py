@@ -65,6 +65,19 @@ def remedy(error: BaseException | None) -> str:
     return ""
 
 
+def of_pem(error: OSError | ValueError) -> str:
+    """Return what is wrong with a file of certificates or keys.
+
+    Args:
+        error: of reading it, or of OpenSSL, which names a line of its own source.
+
+    """
+    if hasattr(error, "library"):  # `ssl.SSLError`, without loading all of ssl for it
+        reason = getattr(error, "reason", None) or "no PEM that can be read"
+        return str(reason).replace("_", " ").lower()
+    return getattr(error, "strerror", None) or str(error)
+
+
 def is_denied(error: BaseException | None) -> bool:
     """Return whether an error was raised since this user may not do what another one may."""
     while error is not None:

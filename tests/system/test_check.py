@@ -78,6 +78,43 @@ def test_a_folder_of_sensor_classes_that_is_not_there_is_said_as_a_start_would_s
     assert check(folder / "hedgerow.toml")[0] == 0
 
 
+def test_files_of_ways_for_alerts_are_read_as_a_start_would_read_them(folder: Path) -> None:
+    for name, text in (("token", "schlüssel"), ("bot", "s-3"), ("open", "secret")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o644 if name == "open" else 0o600)
+    ways = """
+[alerts]
+routes = [{to = ["mail"]}]
+[alerts.mail]
+host = "mail.example.org"
+sender = "gw@example.org"
+to = ["ops@example.org"]
+ca_file = "bot"
+[alerts.ntfy]
+topic = "t"
+token_file = "token"
+[alerts.telegram]
+chat = "1"
+token_file = "bot"
+[alerts.webhook]
+url = "https://hooks.example.org"
+secret_file = "open"
+"""
+    said = faults(folder, GOOD + ways)
+    where = [line.partition(f": {folder}")[0].partition(": ")[2] for line in said]
+    assert where == [
+        "alerts.mail.ca_file",
+        "alerts.ntfy.token_file",
+        "alerts.telegram.token_file",
+        "alerts.webhook.secret_file",
+    ]
+    assert said[0].endswith("/bot: no certificate or crl found")
+    assert "s-3" not in "".join(said)
+    is_off = GOOD + ways.replace("[alerts]\n", "[alerts]\nenabled = false\n")
+    (folder / "hedgerow.toml").write_text(is_off)
+    assert check(folder / "hedgerow.toml")[0] == 0
+
+
 def test_all_that_is_wrong_is_said_at_once(folder: Path) -> None:
     (folder / "tree.key").write_text("short")
     (folder / "psk").write_text("operator:zz\n")

@@ -6,10 +6,12 @@ import codecs
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dtls.byte_order_mark import why_marked, why_utf_16
+from gateway.alerting import ways
 from gateway.base import remedies
 from gateway.base.toml.toml_file import ConfigReading, Fault, byte_fault, read
 from gateway.base.toml.toml_lines import KeyLines
@@ -184,6 +186,9 @@ def _attempts(reading: ConfigReading[GatewaySettings]) -> Iterator[Callable[[], 
         yield lambda: hold_over("mqtt", secure_files.broker_tls(mqtt, password, lists))
     if (console := sections["console"]) is not None:
         yield lambda: hold_over("console", secure_files.console_tls(console, password, lists))
+    if own is not None and (alerts := sections["alerts"]) is not None and alerts.enabled:
+        for way in alerts.ways:
+            yield partial(ways.open_ways, alerts.with_way(way), own.id)
     if settings is not None:
         yield lambda: access_files.read(settings, lists)  # links too
 

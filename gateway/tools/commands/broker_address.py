@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import ssl
+from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.base.path_kind import why_no_file
+from gateway.base.remedies import of_pem
 from gateway.node.links.refusal import reason
 from gateway.process.configuration import place as config_place
 from gateway.tools.commands.errors import FailedError, WrongUseError
@@ -152,11 +155,18 @@ def _context(options: argparse.Namespace, *, verifies: bool) -> ssl.SSLContext:
     for name, path in (("cafile", options.cafile), ("cert", options.cert), ("key", options.key)):
         if path is not None and not path.is_file():
             raise WrongUseError(f"--{name}: {path}: {why_no_file(path)}")
-    try:
-        if options.cafile is not None:
+    if options.cafile is not None:
+        with _naming("--cafile", options.cafile):
             context.load_verify_locations(options.cafile)
-        if options.cert is not None:
+    if options.cert is not None:
+        with _naming("--cert, --key", options.cert):
             context.load_cert_chain(options.cert, options.key, password="")
-    except (OSError, ValueError) as error:
-        raise WrongUseError(f"--cafile, --cert, --key: {error}") from error
     return context
+
+
+@contextlib.contextmanager
+def _naming(option: str, path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise WrongUseError(f"{option}: {path}: {of_pem(error)}") from error

@@ -145,7 +145,10 @@ def _password(options: argparse.Namespace) -> bytes | None:
             raise WrongUseError(why) from error
         if why := why_utf_16(data):
             raise WrongUseError(f"--password-file: {options.password_file}: {why}")
-        return first_line(data)
+        if not (line := first_line(data)):
+            why = "no password in its first line"
+            raise WrongUseError(f"--password-file: {options.password_file}: {why}")
+        return line
     if not sys.stdin.isatty():
         raise WrongUseError("--user: needs --password-file, where there is no terminal to ask at")
     return getpass.getpass(f"Password of {options.user}: ").encode()

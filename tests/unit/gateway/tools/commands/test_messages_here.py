@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from authority import Authority
 from mqtt_peer import Bench
 
 from gateway.tools import cli
@@ -131,3 +132,22 @@ def test_what_is_no_number_is_told_in_words(
         cli.main(words)
     assert ended.value.code == 2
     assert f"hedgerow {words[0]}: {why}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--cafile", "{0}"), "--cafile: {0}: no certificate or crl found"),
+        (("--cafile", "{1}", "--cert", "{0}"), "--cert, --key: {0}: no pem that can be read"),
+        (("-u", "olga", "--password-file", "{0}"), "--password-file: {0}: no password in its"),
+    ],
+)
+def test_a_file_that_can_not_be_used_is_named_with_its_option(
+    tmp_path: Path, words: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty, authority = tmp_path / "empty", Authority(tmp_path).file
+    empty.write_text("\n")
+    given = [word.format(empty, authority) for word in words]
+    assert cli.main(["pub", "-t", "a", "-n", "--host", "127.0.0.1:1", *given]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"hedgerow: {why.format(empty)}") and "_ssl.c" not in said
