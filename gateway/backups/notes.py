@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from .kept_archives import MAX_NUMBER
+
 SETTINGS: Final = Path("/etc/hedgerow-backup/backup.toml")
 NOTES: Final = Path("/var/lib/hedgerow-backup")
 NOTED: Final = "last.json"
@@ -20,6 +22,19 @@ def read(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def number(noted: Mapping[str, Any]) -> int:
+    """Return the number of the last backup as it is noted; 0 if it is none: a file may be damaged.
+
+    Args:
+        noted: of `read`.
+
+    """
+    found = noted.get("number")
+    if isinstance(found, bool) or not isinstance(found, int):
+        return 0
+    return found if 0 < found <= MAX_NUMBER else 0
 
 
 def write(folder: Path, noted: Mapping[str, Any]) -> None:

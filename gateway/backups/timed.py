@@ -147,7 +147,7 @@ class TimedBackup:
         with self._alone():
             noted = notes.read(self._notes)
             try:
-                made, trial, trouble = self._make(int(noted.get("number", 0)))
+                made, trial, trouble = self._make(notes.number(noted))
             except (BackupError, OSError) as error:
                 why = _told(error)
                 self._note({**noted, "failure": {"at": self._now(), "why": why}})

@@ -198,6 +198,17 @@ def test_what_a_kill_has_left_is_removed_and_its_number_not_used_again(bed: Bed)
     assert not (bed.notes / "archive-killed").exists()
 
 
+@pytest.mark.parametrize(
+    "number", ['"x"', "null", "[]", "-5", "1e400", "1e9", "99999999999", "true", '{"a": 1}']
+)
+def test_a_number_that_is_none_keeps_nobody_from_the_next_backup(bed: Bed, number: str) -> None:
+    first = bed.make()
+    (bed.notes / notes.NOTED).write_text(f'{{"number": {number}}}')
+    second = bed.make()
+    assert bed.names() == [first, second]
+    assert bed.noted()["good"]["name"] == second
+
+
 def test_a_key_that_may_only_add_makes_good_ones_and_says_what_stays(
     bed: Bed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
