@@ -52,8 +52,9 @@ def run(command: list[str], *, stdout: int | IO[Any] = subprocess.PIPE) -> tuple
 def test_a_full_device_is_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         code, _, said = run([*HEDGEROW, *arguments], stdout=full)
-    line = "hedgerow: standard output: No space left on device; make room on its disk "
-    assert (code, said) == (2, f"{line}(`df -h` shows how full it is), and repeat this\n")
+    line = "hedgerow: standard output: No space left on device; make room on its disk (`df -h` "
+    done = "What this was to change may be changed: look before you repeat it"
+    assert (code, said) == (2, f"{line}shows how full it is). {done}\n")
 
 
 @pytest.mark.drawn(3)

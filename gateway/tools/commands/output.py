@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import sys
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 WAITING: Final = "waiting for an answer"
 """The text about what goes on where a gateway is asked."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_UNTOLD: Final = (
+    "make room on its disk (`df -h` shows how full it is). What this was to change may be changed: "
+    "look before you repeat it"
+)
 _LINES: Final = "─│├└"
 _PLAIN_LINES: Final = str.maketrans(_LINES, "-||`")
 """Lines of a drawn tree, for an encoding that has none."""
@@ -136,7 +142,10 @@ class _Checked:
             yield
         except OSError as error:
             _give_up(self._stream)
-            raise OutputError(f"standard output: {error.strerror or error}") from error
+            why = f"standard output: {error.strerror or error}"
+            if error.errno not in _FULL:
+                raise OutputError(why) from error
+            raise OutputError(f"{why}; {_UNTOLD}") from None  # who repeats it may do it twice
 
 
 def _has_lines(encoding: str) -> bool:
