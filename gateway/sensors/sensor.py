@@ -26,7 +26,7 @@ from gateway.sensors.link_texts import DescriptionError, check_text, checked_att
 from gateway.sensors.values import KINDS, NUMBER, Outcome, ValueKind
 from light_dataclasses import dataclass
 from record_formats.value import Value
-from tree_handler.members.place import check_name
+from tree_handler.members.place import is_name
 
 MAX_NAME_LENGTH = 200
 
@@ -140,8 +140,10 @@ class Sensor(DeviceResource):
     ) -> None:
         if len(name) > MAX_NAME_LENGTH:
             raise ValueError(f"name: longer than {MAX_NAME_LENGTH}")
-        for segment in name.split("/"):
-            check_name("name", segment)
+        for level in name.split("/"):
+            if not is_name(level):
+                why = "is not 1 to 63 lower-case letters, digits and hyphens, as each level is"
+                raise ValueError(f"name: {level[:80]!r} {why}")
         if not 0 < interval_s < math.inf:
             raise ValueError(f"interval_s: {interval_s} is not greater than 0")
         self.name = name

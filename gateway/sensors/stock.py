@@ -1,14 +1,15 @@
 """Sensors of a gateway: those of its configuration, and those added while it ran.
 
 What was added stands in a file of the state folder. The configuration wins: an added sensor whose
-name it has is left out, and comes back when it has it no more.
+name it has, or that does not fit to what it says of other things, is left out, and comes back when
+it does.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -46,6 +47,14 @@ class SensorFactory(Protocol):
         """Return those of ``known`` that have the same table are taken as they are."""
 
 
+Misfit = Callable[[Sequence[ConfiguredSensor]], str]
+"""Returns why sensors can't be had together, whatever their tables say; empty if they can."""
+
+
+def _no_misfit(_sensors: Sequence[ConfiguredSensor]) -> str:
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class SensorPlan:
     """The sensors that a gateway is to have.
@@ -73,12 +82,14 @@ class SensorStock:
     Args:
         file: of what was added.
         build: makes sensors of tables.
+        misfit: see there.
 
     """
 
-    def __init__(self, file: Path, build: SensorFactory) -> None:
+    def __init__(self, file: Path, build: SensorFactory, misfit: Misfit = _no_misfit) -> None:
         self._file = KeptFile(file, WITHOUT, is_durable=True)
         self._build = build
+        self._misfit = misfit
         self.plan = SensorPlan()
         """The plan that holds."""
 
@@ -198,7 +209,7 @@ class SensorStock:
         tables: Sequence[_Table],
         build: SensorFactory,
     ) -> SensorPlan:
-        taken, added = _names(configured), list[ConfiguredSensor]()
+        taken, found = _names(configured), list[list[ConfiguredSensor]]()
         for table in tables:
             try:
                 built = build([table], known=self.plan.added, is_afar=True)
@@ -209,8 +220,24 @@ class SensorStock:
                 _log.warning("an added sensor is left out: %r is configured", min(clash))
                 continue
             taken |= _names(built)
-            added += built
-        return SensorPlan(configured, added, list(tables))
+            found.append(built)
+        return SensorPlan(configured, self._fitting(configured, found), list(tables))
+
+    def _fitting(
+        self, configured: Sequence[ConfiguredSensor], found: Sequence[Sequence[ConfiguredSensor]]
+    ) -> list[ConfiguredSensor]:
+        """Return those of added tables that fit to what there is before them: mostly all do."""
+        every = [each for built in found for each in built]
+        if not self._misfit([*configured, *every]):
+            return every
+        fitting = list[ConfiguredSensor]()
+        for built in found:
+            if why := self._misfit([*configured, *fitting, *built]):
+                names = ", ".join(each.sensor.name for each in built)
+                _log.error("an added sensor is left out: %s: %s", names, why)
+            else:
+                fitting += built
+        return fitting
 
     def _load(self) -> list[_Table]:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -19,6 +19,7 @@ from gateway.base.kept_file import KeptFile
 from gateway.base.path_kind import why_missing_folder, why_no_folder
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
+from gateway.home_assistant import announcements
 from gateway.home_assistant.announcements import Announcements
 from gateway.home_assistant.entities import AnnouncingGateway
 from gateway.log.message_log import LogError, MessageLog
@@ -29,7 +30,7 @@ from gateway.process.running.readings import Announce, Readings
 from gateway.process.state_folder.identity import next_boot_epoch
 from gateway.process.state_folder.life import GatewayLife, Renewals
 from gateway.sensors.bounded_workshop import BoundedWorkshop
-from gateway.sensors.catalogue import Workshop
+from gateway.sensors.catalogue import ConfiguredSensor, Workshop
 from gateway.sensors.mqtt_form import JSON, MSGPACK
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.stock import NAME as STOCK
@@ -75,7 +76,13 @@ def readings(
     """
     own = settings.gateway
     build = BoundedWorkshop(workshop(settings))
-    stock = SensorStock(own.state_dir / STOCK, build)
+    gateway, is_on = announcing(own, settings.alerts.mqtt), settings.home_assistant.discovery
+
+    def misfit(sensors: Sequence[ConfiguredSensor]) -> str:
+        found = announcements.faults(gateway, sensors, is_on=is_on)
+        return next((f"{fault.where}: {fault.why}" for fault in found), "")
+
+    stock = SensorStock(own.state_dir / STOCK, build, misfit)
     try:
         stock.take(stock.recalled(settings.sensors, build.at_start))
     except SensorConfigError as error:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,10 @@ from gateway.coap_client import CoapClient, Response
 from gateway.process.running import configuration_faults, state
 from gateway.sensors import bounded_calls, bounded_workshop, driver_process, drivers
 from gateway.sensors.bounded_workshop import BoundedWorkshop
-from gateway.sensors.catalogue import Workshop
+from gateway.sensors.catalogue import ConfiguredSensor, Workshop
 from gateway.sensors.gpio import OutputPin
 from gateway.sensors.options import SensorConfigError
-from gateway.sensors.stock import MAX_ADDED, SensorConflictError, SensorPlan, SensorStock
+from gateway.sensors.stock import MAX_ADDED, Misfit, SensorConflictError, SensorPlan, SensorStock
 from gateway.tools import cli
 from gateway.tools.commands import sensors as command
 from gateway.tools.commands.errors import WrongUseError
@@ -494,8 +494,8 @@ def test_who_has_the_operators_right_changes_sensors_and_nobody_else() -> None:
 # -- what was added, in its file -------------------------------------------------------------------
 
 
-def stock(folder: Path) -> SensorStock:
-    return SensorStock(folder / "sensors.json", Workshop().build)
+def stock(folder: Path, misfit: Misfit = lambda _: "") -> SensorStock:
+    return SensorStock(folder / "sensors.json", Workshop().build, misfit)
 
 
 def names(one: SensorStock) -> list[str]:
@@ -504,6 +504,29 @@ def names(one: SensorStock) -> list[str]:
 
 def switch(name: str, **more: object) -> dict[str, object]:
     return {"type": "switch", "name": name, **more}
+
+
+def test_an_added_sensor_that_does_not_fit_is_left_out_and_comes_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = stock(tmp_path)
+    first.take(first.recalled([], Workshop().build))
+    for name in ("a", "alerts", "b"):
+        plan = first.with_added(switch(name))
+        first.write(plan)
+        first.take(plan)
+
+    def misfit(sensors: Sequence[ConfiguredSensor]) -> str:
+        return "it is another's" if "alerts" in {one.sensor.name for one in sensors} else ""
+
+    again = stock(tmp_path, misfit)
+    again.take(again.recalled([switch("c")], Workshop().build))
+    assert names(again) == ["c", "a", "b"]
+    assert "an added sensor is left out: alerts: it is another's" in caplog.text
+    again.write(again.plan)
+    back = stock(tmp_path)
+    back.take(back.recalled([], Workshop().build))
+    assert names(back) == ["a", "alerts", "b"]
 
 
 def test_the_configuration_wins_and_what_was_added_comes_back(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_a_developers_own_class_is_built_by_its_path(monkeypatch: pytest.MonkeyP
         ({"type": "replay", "series": "moon"}, "sensors[0]: 'moon' is neither"),
         ({"type": "replay", "series": "irradiance", "speed": 0}, "sensors[0]: speed: 0.0"),
         ({"type": "switch"}, "sensors[0].name: missing"),
-        ({"type": "switch", "name": "Pump"}, "sensors[0]: name: 'Pump'"),
+        ({"type": "switch", "name": "Pump"}, "sensors[0]: name: 'Pump' is not 1 to 63 lower"),
         ({"type": "switch", "name": "a//b"}, "sensors[0]: name: ''"),
         ({"type": "switch", "name": "a", "attributes": {"rt": "x"}}, "sensors[0]: attributes.rt"),
         ({"type": "switch", "name": "a", "attributes": {"x": "\n"}}, "sensors[0]: attributes.x"),
