@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -34,7 +35,7 @@ class JobMetrics:
     ) -> None:
         self._taken = taken
         self._aside = aside
-        self._spools = spools
+        self._labels = _labels(spools)
         self._name = name
         self._ways = ways
 
@@ -57,17 +58,24 @@ class JobMetrics:
             "Bytes of a spool that are not in the tables yet.",
             labels=("spool",),
         )
-        for spool in self._spools:
+        for spool, label in self._labels.items():
             try:
                 mark = read_mark(spool)
             except (OSError, SpoolError):
                 continue  # what is not known is not told
             if mark is not None:
                 read = committed.position(spool, [self._name])
-                end.add_metric((spool.name,), position_of(mark))
-                waiting.add_metric((spool.name,), max(0, position_of(mark) - read))
+                end.add_metric((label,), position_of(mark))
+                waiting.add_metric((label,), max(0, position_of(mark) - read))
         yield from (end, waiting)
         yield from _of_ways(self._ways())
+
+
+def _labels(spools: Sequence[Path]) -> dict[Path, str]:
+    """Return what each spool is called: its folder's name, or its path where two have that name."""
+    paths = [spool.resolve() for spool in spools]
+    names = Counter(path.name for path in paths)
+    return {path: str(path) if names[path.name] > 1 else path.name for path in paths}
 
 
 def _of_ways(ways: Mapping[str, WayFigures]) -> Iterator[Metric]:

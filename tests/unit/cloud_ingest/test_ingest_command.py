@@ -67,6 +67,16 @@ def test_a_bad_argument_is_named_in_one_line(
     assert named in bad([word for pair in arguments.items() for word in pair], capsys)
 
 
+def test_a_spool_that_is_named_twice_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spool, link = tmp_path / "spool", tmp_path / "link"
+    spool.mkdir()
+    link.symlink_to(spool)
+    told = bad(["--spool", str(spool), "--spool", str(link), "--tables", "tables"], capsys)
+    assert f"argument --spool: {spool}: it is named 2 times" in told
+
+
 def test_without_a_spool_or_something_to_look_after_there_is_nothing_to_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -123,6 +123,18 @@ def test_the_job_tells_how_far_it_is_behind_its_spools(tmp_path: Path) -> None:
     assert told["hedgerow_ingest_waiting_bytes"].samples[0].value == 0
 
 
+def test_spools_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spools = [tmp_path / "a/spool", tmp_path / "b/spool", tmp_path / "c"]
+    for spool in spools:
+        spool.mkdir(parents=True)
+        (spool / MARK_NAME).write_text(f"{SpoolMark('0' * 20 + '.log', 500)}\n")
+    monkeypatch.chdir(spools[2])
+    metrics = JobMetrics(lambda: 7, dict, [*spools[:2], Path()], "ingest")
+    told = {one.name: one for one in metrics.collect()}
+    labels = [one.labels["spool"] for one in told["hedgerow_ingest_waiting_bytes"].samples]
+    assert labels == [str(spools[0]), str(spools[1]), "c"]
+
+
 def test_the_job_tells_what_its_ways_out_take_and_drop(tmp_path: Path) -> None:
     file = tmp_path / "ways.json"
     out = SpooledWays(file, {"mail": Refusing(), "ntfy": Taking()}, gather_s=0.0)
