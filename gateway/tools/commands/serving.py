@@ -84,8 +84,12 @@ def _run(options: argparse.Namespace) -> int:
         settings = trial.at_start()
         if options.log_file is not None:
             is_named = options.log_file != Path()
-            own = settings.gateway.state_dir / lines.FILE_NAME
-            lines.also_to(options.log_file if is_named else own)
+            log = options.log_file if is_named else settings.gateway.state_dir / lines.FILE_NAME
+            try:
+                lines.also_to(log)
+            except OSError as error:
+                why = f"{log}: {error.strerror or error}"
+                raise config.ConfigError("--log-file", why) from error
         from gateway.process.running import service  # noqa: PLC0415  # what is wrong is told before
 
         if event_loop.run(service.serve(settings, trial)):

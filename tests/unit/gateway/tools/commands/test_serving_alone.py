@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,3 +57,23 @@ def test_a_configuration_that_is_not_there_is_named(
     first, second = capsys.readouterr().err.splitlines()
     assert (codes[0], first) == (codes[1], second)
     assert str(missing) in first
+
+
+def test_a_file_for_the_log_that_can_not_be_written_is_named_with_its_option(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    (tmp_path / "tree.key").chmod(0o600)
+    file = tmp_path / "gw.toml"
+    gateway = '[gateway]\nid = "gw"\nstate_dir = "state"\n'
+    file.write_text(f'{gateway}[tree]\nkey_file = "tree.key"\ntls = "off"\ndiscovery = false\n')
+    words = ["run", "--config", str(file), "--log-file", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "gateway.tools.cli", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr == f"hedgerow: --log-file: {tmp_path}: Is a directory\n"
