@@ -247,9 +247,19 @@ def main() -> int:
         else:
             {"swap": swap, "keep": keep, "undo": undo}[asked.step](*folders)
     except (RestoreError, OSError, LookupError) as error:
-        sys.stderr.write(f"restore: {error}\n")
+        sys.stderr.write(f"restore: {_told(error)}\n")
         return 1
     return 0
+
+
+def _told(error: RestoreError | OSError | LookupError) -> str:
+    if isinstance(error, shutil.Error):  # of a folder: what could not be copied of it, and why
+        _, target, why = error.args[0][0]
+        return f"{target}: {why}"
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    return str(error)
 
 
 if __name__ == "__main__":

@@ -354,3 +354,15 @@ def test_a_key_that_only_the_dead_card_opens_is_refused_before_anything_is_touch
         pi.unpack(archive)
     assert pi.files() == before
     assert pi.leftovers() == []
+
+
+def test_what_the_disk_refuses_is_told_in_words(pi: Pi, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = pi.folder / "none.tar.gz"
+    assert pi.step("unpack", str(missing), "--id", "gw-south") == 1
+    assert capsys.readouterr().err == f"restore: {missing}: No such file or directory\n"
+    archive = pi.archive()
+    os.mkfifo(pi.config / "pipe")
+    assert pi.step("unpack", str(archive), "--id", "gw-south") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("restore: ") and said.endswith("is a named pipe\n") and "[(" not in said
+    assert pi.leftovers() == []
