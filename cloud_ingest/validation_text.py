@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
-
 import msgspec
 
 
@@ -19,14 +16,3 @@ def named(error: msgspec.ValidationError, where: str) -> str:
     why, _, path = str(error).partition(" - at `$")
     key = f"{where}{path.rstrip('`')}".lstrip(".")
     return f"{key}: {why}" if key else why
-
-
-def folder_fault(path: str | os.PathLike[str]) -> str:
-    """Return why a path is not that of a folder that is there; empty if it is."""
-    try:
-        mode = os.stat(path).st_mode  # noqa: PTH116  # may be relative
-    except (FileNotFoundError, NotADirectoryError):
-        return f"{path}: no such folder"
-    except OSError as error:
-        return f"{path}: {error.strerror}"
-    return "" if stat.S_ISDIR(mode) else f"{path}: not a folder"

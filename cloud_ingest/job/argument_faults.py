@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from cloud_ingest.fleet import rules as fleet_rules
 from cloud_ingest.fleet.rules import RulesError
+from cloud_ingest.given_folder import folder_fault
 from cloud_ingest.mapping import rules as mapping_rules
 from cloud_ingest.mapping.rules import MappingError
 from cloud_ingest.metrics_listener import MetricsAddressError, parse_address
 from cloud_ingest.spool.proof import CertificatesError, read_certificates
 from cloud_ingest.tables.store import TableStore
-from cloud_ingest.validation_text import folder_fault
 
 LIMITS = ("gateway_gaps", "gateway_lives", "total_gaps")
 """Options that bound the ledger (`cloud_ingest.ledger_limits.LedgerLimits`), in its order."""

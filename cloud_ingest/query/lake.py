@@ -11,9 +11,9 @@ import pyarrow.dataset as ds
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from cloud_ingest.given_folder import folder_fault
 from cloud_ingest.tables import registry
 from cloud_ingest.tables.dataset import dataset
-from cloud_ingest.validation_text import folder_fault
 
 TABLES: Final = registry.NAMES
 """The tables that can be asked."""

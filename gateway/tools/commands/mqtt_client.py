@@ -51,7 +51,7 @@ class MqttClientError(Exception):
 
 
 class UnfitPacketError(MqttClientError):
-    """What is to be sent fits into no packet; the message says what of it."""
+    """No packet can hold what is to be sent; the message says what of it."""
 
 
 class ConnectionClosedError(MqttClientError):
