@@ -30,7 +30,18 @@ class SyslogWay:
         self._own_name = own_name
 
     def take(self, records: Sequence[AlertRecord]) -> None:
-        """Send the records to a syslog server over UDP, or to this machine's by its socket."""
+        """Send the records to a syslog server over UDP, or to this machine's by its socket.
+
+        Raises:
+            OSError: it does not take them; the error names it.
+
+        """
+        try:
+            self._take(records)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror or str(error), self._to) from error
+
+    def _take(self, records: Sequence[AlertRecord]) -> None:
         if self._to.startswith("/"):
             family, address = socket.AF_UNIX, self._to
             with contextlib.closing(socket.socket(family, socket.SOCK_DGRAM)) as sender:

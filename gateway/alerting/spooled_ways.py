@@ -22,9 +22,9 @@ from alerts.outgoing import GONE, WayQueue, parted
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
 from alerts.state import WayFigures, WayState
 from alerts.terms import AlertRoute, ways_of
+from alerts.ways.trouble import in_words
 from gateway.base import wall_clock
 from gateway.base.kept_file import KeptFile
-from gateway.base.printable import said
 
 MAX_MET: Final = 20_000
 """Names of records that are remembered, so that one that comes again is known."""
@@ -187,7 +187,7 @@ class SpooledWays:
         except RecordsRefusedError as error:
             why, is_refused = str(error), True
         except Exception as error:  # of whatever kind: the records come again
-            why = said(error)
+            why = in_words(error)
         with self._lock:
             if self._is_over.is_set():
                 return

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from alerts.desk import AlertNotFoundError
 from alerts.record import AlertRecord, RecordsRefusedError, WayOut
 from alerts.state import AlertState, OpenAlert
+from alerts.ways.trouble import in_words
 from gateway.alerting.figures import AlertFigures
 from gateway.alerting.gateway_alerts import GatewayAlerts
 from gateway.alerting.lost_gateways import site_of
@@ -215,7 +216,7 @@ class AlertWatch:
             why_not = "an earlier call has not come back"
             self._alerts.failed(way, why_not)
         except Exception as error:  # of whatever kind: the records come again
-            why_not = said(error)
+            why_not = in_words(error)
             self._alerts.failed(way, why_not)
         finally:
             del self._handing[way]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import email
+import errno
 import json
+import smtplib
 import socket
 import ssl
 import subprocess
@@ -25,12 +27,14 @@ from alerts.desk import trial
 from alerts.record import RecordsRefusedError, WayOut
 from alerts.terms import CHAT_SERVICES
 from alerts.ways.alertmanager import AlertmanagerWay
+from alerts.ways.deadline import DeadlineError
 from alerts.ways.http_post import HttpServer
 from alerts.ways.mail import MailServer, MailWay
 from alerts.ways.ntfy import NtfyWay
 from alerts.ways.syslog import SyslogWay
 from alerts.ways.team_chat import TeamChatWay
 from alerts.ways.telegram import TelegramWay
+from alerts.ways.trouble import in_words
 from alerts.ways.webhook import WebhookWay, signature
 
 RAISED, CLEARED = trial("gw-a", "campus/north", 1_700_000_000_000_000)
@@ -558,3 +562,44 @@ def test_the_ways_are_loaded_only_where_they_are_used() -> None:
         "assert not found, found"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def refused_by_smtp() -> Exception:
+    return smtplib.SMTPAuthenticationError(535, b"5.7.8 no\x1b such user")
+
+
+def unverified() -> Exception:
+    found = ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] (_ssl.c:1006)")
+    found.verify_message = "self-signed certificate"
+    return found
+
+
+def untold() -> Exception:
+    found = ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)")
+    found.reason = "WRONG_VERSION_NUMBER"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError("answers 500: full"), "answers 500: full"),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "Connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (DeadlineError("it took longer than 30 s"), "it took longer than 30 s"),
+        (TimeoutError(), "TimeoutError"),
+        (refused_by_smtp(), "the mail server says 535 5.7.8 no  such user"),
+        (unverified(), "its certificate: self-signed certificate"),
+        (untold(), "TLS: wrong version number"),
+        (ValueError("a fault"), "ValueError: a fault"),
+    ],
+)
+def test_trouble_is_told_in_words(error: Exception, words: str) -> None:
+    assert in_words(error) == words
+
+
+def test_a_syslog_that_is_not_there_is_named(tmp_path: Path) -> None:
+    way = SyslogWay(str(tmp_path / "log"), "gw-a")
+    with pytest.raises(OSError, match="No such file") as refused:
+        way.take([RAISED])
+    assert in_words(refused.value) == f"{tmp_path}/log: No such file or directory"
