@@ -36,6 +36,8 @@ from cloud_ingest.collector.sharing import SharingLimits
 from cloud_ingest.collector.status_file import StatusFile
 from gateway.base import event_loop, exit_codes
 from gateway.base.event_log import lines
+from gateway.base.path_kind import why_no_folder
+from gateway.base.remedies import of_file
 from gateway.log.message_log import LogError
 from gateway.node.links.handshake import Credentials
 from gateway.node.links.link_tls import LinkTls
@@ -273,10 +275,12 @@ def made(settings: AnyCollectorSettings) -> Collecting:
     except LogError:
         raise
     except OSError as error:
-        raise ConfigError("collector.spool_dir", str(error)) from error
+        raise ConfigError("collector.spool_dir", of_file(error)) from error
 
 
 def _made(settings: AnyCollectorSettings) -> Collecting:
+    if why := why_no_folder(settings.collector.spool_dir):
+        raise ConfigError("collector.spool_dir", why)
     if isinstance(settings, CollectorSettings):
         return Collector(settings)
     if isinstance(settings, BrokerCollectorSettings):

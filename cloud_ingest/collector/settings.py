@@ -20,8 +20,6 @@ from gateway.trust.credentials.crl import Crl
 from gateway.trust.credentials.tls_file_faults import TlsFileError
 from gateway.trust.tls.context import ClientCertificate, TlsFiles
 from gateway.trust.tls.peer_certificate import LINKED_ROLES
-from tree_handler.errors import ProtocolError
-from tree_handler.members.place import check_name
 
 MAX_GROUP = 16
 """Each is sent all, and each tells each other."""
@@ -79,10 +77,7 @@ class OriginSection:
     keeps_for: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        try:
-            check_name("id", self.id)
-        except ProtocolError as error:
-            raise ConfigError("id", str(error)) from error
+        hold(checks.name("id", self.id))
 
 
 @dataclass(frozen=True, slots=True)

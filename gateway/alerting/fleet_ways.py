@@ -8,6 +8,7 @@ from pathlib import Path
 from gateway.alerting.section import AlertsSection
 from gateway.alerting.spooled_ways import SpooledWays
 from gateway.alerting.ways import open_ways
+from gateway.base.remedies import of_file
 from gateway.base.toml.toml_file import ConfigError, Fault, hold
 from light_dataclasses import dataclass
 
@@ -53,4 +54,4 @@ def opened(section: FleetWaysSection) -> SpooledWays:
     try:
         return SpooledWays(section.state_dir / FILE_NAME, ways, routes, alerts.gather_s)
     except OSError as error:
-        raise ConfigError("state_dir", str(error)) from error
+        raise ConfigError("state_dir", of_file(error)) from error

@@ -65,6 +65,12 @@ def remedy(error: BaseException | None) -> str:
     return ""
 
 
+def of_file(error: OSError) -> str:
+    """Return the file that the system refused, as far as the error names it, and why."""
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
+
+
 def of_pem(error: OSError | ValueError) -> str:
     """Return what is wrong with a file of certificates or keys.
 

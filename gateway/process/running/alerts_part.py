@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.alerting.ways import open_ways
+from gateway.base.remedies import of_file
 from gateway.coap.operations import alerts as alerts_resource
 from gateway.coap.site import GatewaySite
 from gateway.home_assistant.commands import REFUSED
@@ -37,7 +38,7 @@ def links_of(settings: GatewaySettings) -> AckLinks | None:
     try:
         key = link_key(settings.gateway.state_dir)
     except OSError as error:
-        raise ConfigError("gateway.state_dir", str(error)) from error
+        raise ConfigError("gateway.state_dir", of_file(error)) from error
     return AckLinks(key, settings.alerts.ack_url)
 
 

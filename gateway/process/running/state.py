@@ -17,6 +17,7 @@ from gateway.alerting.section import AlertTopicSection
 from gateway.base import build
 from gateway.base.kept_file import KeptFile
 from gateway.base.path_kind import why_missing_folder, why_no_folder
+from gateway.base.remedies import of_file
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.oscore.devices import OscoreContexts, OscoreDevices
 from gateway.home_assistant import announcements
@@ -59,7 +60,7 @@ def oscore_contexts(devices: OscoreDevices, found: Iterable[OscoreKeys]) -> Osco
     try:
         return devices.contexts_of(found)
     except OSError as error:
-        raise ConfigError("gateway.state_dir", str(error)) from error
+        raise ConfigError("gateway.state_dir", of_file(error)) from error
 
 
 def readings(
@@ -136,7 +137,7 @@ def check_state_dir(own: GatewaySection) -> None:
     except PermissionError:  # the service's user may look where this one may not
         return
     except OSError as error:
-        raise ConfigError("gateway.state_dir", str(error)) from error
+        raise ConfigError("gateway.state_dir", of_file(error)) from error
     if why:
         raise ConfigError("gateway.state_dir", why)
 
@@ -272,7 +273,7 @@ def being_read() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ConfigError("gateway.state_dir", str(error)) from error
+        raise ConfigError("gateway.state_dir", of_file(error)) from error
 
 
 def note_access(settings: GatewaySettings, who: str) -> str:

@@ -25,11 +25,11 @@ from fleet_gateway import Fleet, FleetGateway, until
 
 from cloud_ingest.collector import status_file
 from cloud_ingest.collector.command import Collector, made
-from cloud_ingest.collector.settings import OriginSection, spool_log
+from cloud_ingest.collector.settings import CollectorSettings, OriginSection, spool_log
 from cloud_ingest.collector.source_spool import SourceSpool
 from cloud_ingest.spool.segments import read_mark, segments
 from gateway.log.errors import LogError
-from gateway.process.configuration.config import ConfigError
+from gateway.process.configuration.config import ConfigError, load
 from tree_handler import batch
 from tree_handler.batch import Entry
 
@@ -222,3 +222,23 @@ async def test_a_spool_of_a_brokers_messages_counts_what_its_disk_refuses(
     await until(lambda: told(small_disk.folder)["refusals"])
     reading.set()
     await filling
+
+
+@pytest.mark.parametrize(
+    ("own", "why"),
+    [
+        ('id = "c"\nspool_dir = "tree.key"', r"spool_dir: .*/tree\.key: a file, not a folder$"),
+        ('id = "c"\nspool_dir = "/dev/null"', "spool_dir: /dev/null: a device, not a folder$"),
+        ('id = "A B"\nspool_dir = "spool"', "id: 'A B' is not 1 to 63 lower-case letters"),
+    ],
+)
+async def test_a_section_that_can_not_be_gone_by_is_told_in_words(
+    tmp_path: Path, own: str, why: str
+) -> None:
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    (tmp_path / "tree.key").chmod(0o600)
+    file = tmp_path / "collector.toml"
+    tree = '[tree]\nkey_file = "tree.key"\ntls = "off"\ndiscovery = false\n'
+    file.write_text(f"[collector]\n{own}\n{tree}")
+    with pytest.raises(ConfigError, match=f"collector.{why}"):
+        made(load(file, CollectorSettings))
