@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from gateway.base.remedies import of_file
 from gateway.base.toml.toml_file import ConfigError
 from gateway.process.config_trials import trial as trials
 from gateway.process.config_trials.trial import ConfigTrial, TrialNote
@@ -142,7 +143,7 @@ class ConfigJudge(Generic[S]):
         except (
             OSError
         ) as error:  # a full disk may be what is wrong: the way back is gone all the same
-            _log.warning("what came of a trial is not noted: %s", error)
+            _log.warning("what came of a trial is not noted: %s", of_file(error))
 
     def _settle(self, trial: ConfigTrial, note: TrialNote) -> None:
         """Have the files say what was judged, if this process may write them."""
