@@ -8,6 +8,7 @@ from pathlib import Path
 from gateway.alerting.section import AlertsSection
 from gateway.alerting.spooled_ways import SpooledWays
 from gateway.alerting.ways import open_ways
+from gateway.base.path_kind import why_no_folder
 from gateway.base.remedies import of_file
 from gateway.base.toml.toml_file import ConfigError, Fault, hold
 from light_dataclasses import dataclass
@@ -39,7 +40,7 @@ class FleetWaysSection:
 
 
 def opened(section: FleetWaysSection) -> SpooledWays:
-    """Return the ways out.
+    """Return the ways out; the folder of their state is made if it is missing.
 
     Args:
         section: of the file.
@@ -51,7 +52,10 @@ def opened(section: FleetWaysSection) -> SpooledWays:
     alerts = section.alerts
     ways = open_ways(alerts, OWN_NAME)
     routes = [one.route for one in alerts.routes]
+    if why := why_no_folder(section.state_dir):
+        raise ConfigError("state_dir", why)
     try:
+        section.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return SpooledWays(section.state_dir / FILE_NAME, ways, routes, alerts.gather_s)
     except OSError as error:
         raise ConfigError("state_dir", of_file(error)) from error

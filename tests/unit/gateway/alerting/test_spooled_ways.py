@@ -20,8 +20,9 @@ from alerts.terms import AlertRoute
 from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.outgoing import OutgoingAlerts, OutgoingState
 from cloud_ingest.fleet.way_out_thread import WayOutThread
-from gateway.alerting import spooled_ways
+from gateway.alerting import fleet_ways, spooled_ways
 from gateway.alerting.fleet_ways import FleetWaysSection
+from gateway.alerting.section import AlertsSection, SyslogSection
 from gateway.alerting.spooled_ways import SpooledWays
 from gateway.base.toml.toml_file import ConfigError, load
 from gateway.tools import cli
@@ -235,3 +236,16 @@ def test_a_wrong_file_is_named_with_its_field(
     arguments = ["ingest", "--tables", str(tmp_path / "tables"), "--ways", str(path)]
     assert cli.main(arguments) == 2
     assert "--ways" in capsys.readouterr().err
+
+
+def test_the_folder_of_what_waits_is_made_or_named(tmp_path: Path) -> None:
+    alerts = AlertsSection(syslog=SyslogSection("127.0.0.1:1"))
+    made = fleet_ways.opened(FleetWaysSection(tmp_path / "a/b", alerts))
+    made.take(records(1))
+    made.close()
+    assert (tmp_path / "a/b" / fleet_ways.FILE_NAME).exists()
+    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "file").touch()
+    for folder in ("file", "file/below"):
+        with pytest.raises(ConfigError, match=r"state_dir: .*/file: a file, not a folder"):
+            fleet_ways.opened(FleetWaysSection(tmp_path / folder, alerts))
