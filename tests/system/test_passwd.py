@@ -31,13 +31,22 @@ def run(*arguments: str, given: bytes = b"") -> tuple[int, str, str]:
 
 
 @pytest.mark.drawn(2)
-@pytest.mark.parametrize("given", [b"secret\n", b"secret", b"secret\r\n", b"secret\nmore\n"])
+@pytest.mark.parametrize(
+    "given",
+    [b"secret\n", b"secret", b"secret\r\n", b"secret\nmore\n", b"\xef\xbb\xbfsecret\r\n"],
+)
 def test_the_line_is_printed_and_lets_the_user_in(given: bytes) -> None:
     code, out, err = run("alice", given=given)
     assert (code, err) == (0, "")
     passwords = Passwords.parse(out, "printed")
     assert passwords.verify("alice", b"secret")
     assert not passwords.verify("alice", b"secret\n")
+
+
+def test_a_password_in_utf_16_is_refused_by_that_name() -> None:
+    code, out, err = run("alice", given="\ufeffsecret\n".encode("utf-16-le"))
+    assert (code, out) == (2, "")
+    assert "no password: standard input begins with a byte order mark of UTF-16" in err
 
 
 def test_a_terminal_is_asked_twice_and_shows_nothing() -> None:

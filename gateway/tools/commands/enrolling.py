@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from dtls.byte_order_mark import first_line, text_of
 from dtls.datagrams import join_host_port
 from gateway.base import replaced_file
 from gateway.base.event_log import audit, lines
@@ -33,6 +34,7 @@ from gateway.trust.enrolment.service import EnrolmentService
 from gateway.trust.enrolment.tokens import EnrolmentToken, fingerprint_of
 
 HOUR_S = 3600.0
+_TOKEN_BYTES_MAX = 4096
 KEY, CERTIFICATE = "gateway.key.pem", "gateway.pem"
 
 
@@ -151,9 +153,19 @@ def read_token(text: str, command: str) -> EnrolmentToken:
 
     """
     try:
-        return EnrolmentToken.parse(sys.stdin.readline() if text == "-" else text)
+        return EnrolmentToken.parse(_line_given(command) if text == "-" else text)
     except TokenError as error:
         raise WrongUseError(f"{command}: {error}") from error
+
+
+def _line_given(command: str) -> str:
+    """Return the first line of standard input."""
+    if sys.stdin is None:
+        raise WrongUseError(f"{command}: no token: standard input is closed")
+    try:
+        return text_of(first_line(sys.stdin.buffer.readline(_TOKEN_BYTES_MAX)))
+    except ValueError as error:
+        raise WrongUseError(f"{command}: no token: standard input {error}") from error
 
 
 def enrolled(given: EnrolmentToken, key: PrivateKey, command: str) -> EnrolmentAnswer:

@@ -139,7 +139,10 @@ def _asks() -> bool:
 def _answer(question: str) -> str:
     sys.stderr.write(question)
     sys.stderr.flush()
-    line = sys.stdin.readline()
+    try:
+        line = sys.stdin.readline()
+    except UnicodeError:  # no answer that is known
+        line = "\N{REPLACEMENT CHARACTER}\n"
     if not line:
         raise WrongUseError("flash: the input has ended")
     return line.strip().lower()

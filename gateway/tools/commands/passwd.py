@@ -7,6 +7,7 @@ import getpass
 import sys
 from pathlib import Path
 
+from dtls.byte_order_mark import first_line, why_utf_16
 from gateway.broker.access import password_lines
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.trust.policy.faults import AccessFileError, read_access_file
@@ -51,7 +52,10 @@ def _password(user: str) -> bytes:
     if sys.stdin is None:
         raise WrongUseError("no password: standard input is closed")
     if not sys.stdin.isatty():
-        return sys.stdin.buffer.readline().removesuffix(b"\n").removesuffix(b"\r")
+        given = sys.stdin.buffer.readline()
+        if why := why_utf_16(given):
+            raise WrongUseError(f"no password: standard input {why}")
+        return first_line(given)
     try:
         password = getpass.getpass(f"Password of {user}: ")
         again = getpass.getpass("Again: ")

@@ -14,6 +14,8 @@ from gateway.tools.cli import command_line, main
 from gateway.tools.commands.output import arriving
 from gateway.tools.commands.parser import Parser
 
+TOKEN = f"hedgerow-enrol://gw-c@127.0.0.1:9/{'A' * 43}/{'A' * 22}"
+
 
 def test_an_argument_that_is_no_text_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -70,3 +72,24 @@ def test_a_tree_keeps_the_lines_that_the_encoding_has(
     with arriving():
         sys.stdout.write("├─ ü\udcff")
     assert taken.getvalue().decode(encoding) == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (b"\xff\n", "join: no token: standard input is not UTF-8"),
+        ("\ufeffx\n".encode("utf-16-le"), "join: no token: standard input begins with a byte"),
+        (b"", "join: no token: it begins with hedgerow-enrol://"),
+        (b"\xef\xbb\xbf" + TOKEN.encode() + b"\r\n", "join: 127.0.0.1:9: Connection refused"),
+    ],
+)
+def test_a_token_on_standard_input_is_read_as_other_secrets_are(
+    given: bytes,
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), "utf-8"))
+    assert main(["join", "-", str(tmp_path / "new")]) != 0
+    assert capsys.readouterr().err.startswith(f"hedgerow: {why}")
