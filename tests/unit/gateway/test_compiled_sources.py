@@ -6,6 +6,7 @@ mypy accepts all of it, and it runs as it should uncompiled. So it is looked for
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 
 from compiled_sources import PROJECT, compiled_sources
@@ -81,6 +82,39 @@ def test_nothing_is_taken_apart_while_it_is_made() -> None:
         for file, node in nodes()
         if isinstance(node, ast.Assign) and gives_one_by_one(node.value)
         if any(isinstance(target, ast.Tuple | ast.List) for target in node.targets)
+    ]
+
+
+SCOPES = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.GeneratorExp
+
+
+def of_its_own(function: ast.AST) -> Iterator[ast.AST]:
+    """Give what stands in a function, with its nested functions but not what is in those."""
+    for node in ast.iter_child_nodes(function):
+        yield node
+        if not isinstance(node, SCOPES):
+            yield from of_its_own(node)
+
+
+def captured_functions(function: ast.AST) -> set[str]:
+    """Return the nested functions that another one, or itself, calls or passes on."""
+    nested = [node for node in of_its_own(function) if isinstance(node, SCOPES)]
+    names = {getattr(node, "name", "") for node in nested}
+    used = {one.id for node in nested for one in ast.walk(node) if isinstance(one, ast.Name)}
+    return names & used
+
+
+def test_no_nested_function_is_used_by_another_one() -> None:
+    """They hold each other, and only the collector would free what both hold.
+
+    A run of the simulator ends before that matters.
+    """
+    assert not [
+        f"{file}:{node.lineno}: {names}"
+        for file, node in nodes()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not file.startswith("tree_handler/simulation/")
+        and (names := captured_functions(node))
     ]
 
 
