@@ -114,16 +114,18 @@ def frozen_cycle() -> weakref.ref[Node]:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch, collector: None) -> list[float]:
-    """Have much survived, and tell the collector the time that stands here."""
+def clock(monkeypatch: pytest.MonkeyPatch, collector: None) -> Iterator[list[float]]:
+    """Have much survived, and tell the collector the time; it begins nothing of its own."""
     monkeypatch.setattr(freed_memory, "FROZEN_MAX", 0)
     now = [1_000.0]
     gc.callbacks[:] = [one for one in gc.callbacks if not isinstance(one, FullCollections)]
     gc.callbacks.append(FullCollections(lambda: now[0]))
     gc.unfreeze()
     now[0] += LOOK_AGAIN_S
+    gc.disable()
     gc.collect()  # the look at all of a start
-    return now
+    yield now
+    gc.enable()
 
 
 def test_all_is_looked_at_again_when_there_is_half_as_much_again(clock: list[float]) -> None:
