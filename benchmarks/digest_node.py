@@ -45,7 +45,7 @@ class _Noted(DirectoryDigest):
         """Note that there is news."""
         self.is_news = True
 
-    def take(self, registrations: Iterable[Registration]) -> bytes:
+    def take(self) -> bytes:
         """Forget the news; return an empty digest, since records carry none."""
         self.is_news = False
         return b""
@@ -69,7 +69,7 @@ class DigestNode(DirectoryNode):
         if epoch is not None:
             super().tell(epoch=epoch, version=version)
             return
-        self._digest.take(())
+        self._digest.take()
         own = self.gateway.gateway_id
         if self.record.capability > 0 and self.copies.tell(own, self.record.epoch, self._links()):
             self._changed({own})

@@ -7,7 +7,8 @@ out, and a prefix can't be looked for: then the answer is that it may have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Collection, Iterator
 from hashlib import blake2b
 from typing import Final
 
@@ -25,6 +26,10 @@ EVERY_S: Final = 30.0
 _BITS = DIGEST_BYTES * 8
 _MARKS = 3
 """Bits of a term; with 400 terms one in eleven that is not there looks as if it were."""
+ANYTHING: Final = b"\xff" * DIGEST_BYTES
+"""The digest of a directory that may have anything."""
+TERMS_MAX: Final = _BITS
+"""Of one registration. More would leave one bit in twenty, and take long to hash."""
 
 
 def terms_of(registration: Registration) -> set[Term]:
@@ -73,52 +78,57 @@ class DigestTimes:
 
 
 class DirectoryDigest:
-    """The digest of one directory, kept as registrations come; a `RegistryListener`.
+    """The digest of one directory, kept as registrations come and go; a `RegistryListener`.
 
-    What has gone stays in it until something else comes: one asks in vain then, and misses nothing.
+    How many terms have a bit is counted, so that one registration that goes costs as much as one
+    that comes, and none of the others is looked at. One with very many terms may have anything.
+
+    What has gone is told of until something else comes: one asks in vain then, and misses nothing.
 
     Attributes:
-        is_news: something came since `take` that the digest did not have.
+        is_news: something came since `take` that the digest did not have then.
 
     """
 
     def __init__(self) -> None:
         self.is_news = False
-        self._told = bytearray(DIGEST_BYTES)
-        self._has_gone = False
+        self._counts = array("L", bytes(_BITS * array("L").itemsize))
+        """How many terms have each bit."""
+        self._of_anything = 0
+        """Registrations that may have anything."""
+        self._told = bytes(DIGEST_BYTES)
 
     def changed(self, before: Registration | None, after: Registration | None) -> None:
-        """Add the terms of a new registration; note that there is news, or that one has gone."""
-        self._has_gone = self._has_gone or before is not None
-        if after is not None and self._add(terms_of(after)):
-            self.is_news = True
+        """Count the terms of a new registration, and those no more of one that has gone."""
+        if after is not None:
+            self._count(terms_of(after), 1)
+        if before is not None:
+            self._count(terms_of(before), -1)
 
     def renewed(self, registration: Registration) -> None:
         """Change nothing: a renewal has the same terms."""
 
-    def take(self, registrations: Iterable[Registration]) -> bytes:
-        """Return the digest now.
-
-        Args:
-            registrations: all there are; looked at only if some have gone since.
-
-        """
+    def take(self) -> bytes:
+        """Return the digest now."""
         self.is_news = False
-        if self._has_gone:
-            self._has_gone = False
-            self._told = bytearray(DIGEST_BYTES)
-            for registration in registrations:
-                self._add(terms_of(registration))
-        return bytes(self._told)
+        if self._of_anything:
+            self._told = ANYTHING
+        else:
+            bits = sum(1 << bit for bit, count in enumerate(self._counts) if count)
+            self._told = bits.to_bytes(DIGEST_BYTES, "little")
+        return self._told
 
-    def _add(self, terms: Iterable[Term]) -> bool:
-        is_news = False
+    def _count(self, terms: Collection[Term], difference: int) -> None:
+        if len(terms) > TERMS_MAX:
+            self._of_anything += difference
+            # Once all may be there, nothing that comes is news: that it is over has to be.
+            self.is_news |= (self._of_anything > 0) != (self._told == ANYTHING)
+            return
         for name, value in terms:
             for bit in _marks(name, value):
-                if not self._told[bit >> 3] >> (bit & 7) & 1:
-                    self._told[bit >> 3] |= 1 << (bit & 7)
-                    is_news = True
-        return is_news
+                self._counts[bit] += difference
+                if difference > 0 and not self._told[bit >> 3] >> (bit & 7) & 1:
+                    self.is_news = True
 
 
 def _marks(name: str, value: str) -> Iterator[int]:

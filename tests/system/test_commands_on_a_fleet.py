@@ -126,7 +126,7 @@ class Directories:
                     mqtt_port=1883,
                     coap_port=5683,
                     capability=1.0,
-                    offers=digest.take(registry.registrations()),
+                    offers=digest.take(),
                 )
             )
             told = (f'<coap://10.0.0.{number}{one.href}>;rt="temperature"' for one in links)

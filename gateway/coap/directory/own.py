@@ -73,7 +73,7 @@ class GatewayDirectory:
     @property
     def offers(self) -> bytes:
         """A digest of what it has."""
-        return self._digest.take(self.registry.registrations())
+        return self._digest.take()
 
     def start(self, told: Callable[[bytes], None] = lambda _offers: None) -> None:
         """Expire and write from now on.

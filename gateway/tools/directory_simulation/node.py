@@ -175,7 +175,7 @@ class DirectoryNode:
             self.record,
             epoch=self.record.epoch if epoch is None else epoch,
             version=self.record.version + 1 if version is None else version,
-            offers=self._digest.take(self.registry.registrations()),
+            offers=self._digest.take(),
         )
         self.members.update(self.record)
         data = self.record.encode()

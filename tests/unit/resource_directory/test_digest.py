@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_directory.digest import DIGEST_BYTES, DirectoryDigest, may_have
 from resource_directory.index import Criterion
 from resource_directory.link_format import WebLink
-from resource_directory.registry import Registry
+from resource_directory.registry import Registry, RegistryLimits
 
 WORDS = st.from_regex(r"[a-z]{1,6}", fullmatch=True)
 NAMES = st.sampled_from(["rt", "if", "et", "title", "unit"])
@@ -36,7 +40,7 @@ def test_whatever_is_registered_may_be_there(
     registry, digest = directory()
     for endpoint, attributes in fleet.items():
         register(registry, endpoint, *attributes)
-    told = digest.take(registry.registrations())
+    told = digest.take()
     assert len(told) == DIGEST_BYTES
     for endpoint, attributes in fleet.items():
         assert may_have(told, Criterion("ep", endpoint))
@@ -46,7 +50,7 @@ def test_whatever_is_registered_may_be_there(
 def test_each_word_of_a_list_is_there() -> None:
     registry, digest = directory()
     register(registry, "meter", ("rt", "temperature outdoor"))
-    told = digest.take(registry.registrations())
+    told = digest.take()
     assert may_have(told, wants("rt=outdoor"))
     assert not may_have(told, wants("rt=humidity"))
 
@@ -55,14 +59,14 @@ def test_few_of_those_that_are_not_there_look_as_if_they_were() -> None:
     registry, digest = directory()
     for number in range(100):
         register(registry, f"meter-{number}", ("rt", "temperature"))
-    told = digest.take(registry.registrations())
+    told = digest.take()
     wrong = sum(may_have(told, Criterion("ep", f"valve-{number}")) for number in range(1_000))
     assert wrong < 40
 
 
 def test_what_a_digest_can_not_tell_may_be_there() -> None:
-    registry, digest = directory()
-    told = digest.take(registry.registrations())
+    _, digest = directory()
+    told = digest.take()
     for criterion in ("rt=temp*", "href=/a", "base=coap://10.0.0.1", "rt=core.rd-ep"):
         assert may_have(told, wants(criterion))
     assert not may_have(told, wants("rt=temperature"))
@@ -73,13 +77,62 @@ def test_only_what_was_not_there_is_news_and_what_has_gone_goes_with_it() -> Non
     registry, digest = directory()
     first = register(registry, "meter", ("rt", "temperature"))
     assert digest.is_news
-    digest.take(registry.registrations())
+    digest.take()
     register(registry, "meter", ("rt", "temperature"))
     assert not digest.is_news
     registry.remove(first, 0.0, owner="me")
     assert not digest.is_news
     register(registry, "valve", ("rt", "switch"))
     assert digest.is_news
-    told = digest.take(registry.registrations())
+    told = digest.take()
     assert may_have(told, wants("rt=switch"))
     assert not may_have(told, wants("rt=temperature"))
+
+
+def test_what_has_gone_is_out_and_none_of_the_others_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry, digest = directory()
+    for number in range(1_000):
+        first = register(registry, f"meter-{number}", ("rt", f"kind-{number}"))
+    hashed = counted(monkeypatch)
+    registry.remove(first, 0.0, owner="me")
+    register(registry, "valve", ("rt", "switch"))
+    told = digest.take()
+    assert len(hashed) < 10
+    assert may_have(told, wants("rt=kind-7"))
+    again = DirectoryDigest()
+    for registration in registry.registrations():
+        again.changed(None, registration)
+    assert told == again.take()
+
+
+def test_a_registration_of_very_many_terms_may_have_anything_until_it_has_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry, digest = directory()
+    register(registry, "valve", ("rt", "switch"))
+    before = digest.take()
+    hashed = counted(monkeypatch)
+    links = [WebLink("/a", (("rt", f"kind-{number}"),)) for number in range(3_000)]
+    wide = Registry(limits=RegistryLimits(links_per_registration=3_000), listeners=(digest,))
+    location = wide.register("wide", links, 0.0, base="coap://h").location
+    assert digest.is_news
+    told = digest.take()
+    wide.remove(location, 0.0)
+    assert digest.is_news, "or it would be asked in vain for good"
+    assert digest.take() == before
+    assert len(hashed) == 0
+    assert may_have(told, wants("rt=anything"))
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What a digest hashes from now on."""
+    hashed = list[bytes]()
+
+    def noting(data: bytes, digest_size: int) -> Any:
+        hashed.append(data)
+        return blake2b(data, digest_size=digest_size)
+
+    monkeypatch.setattr("resource_directory.digest.blake2b", noting)
+    return hashed

@@ -76,7 +76,7 @@ class Directories:
                 mqtt_port=1883,
                 coap_port=5683,
                 capability=1.0,
-                offers=digest.take(registry.registrations()),
+                offers=digest.take(),
             )
         )
 
