@@ -29,6 +29,9 @@ MARK: Final = b"\xa5RD1"
 _HEAD: Final = struct.Struct("!4sII")
 _MAX_BYTES: Final = 8 << 20
 
+WORK_OF_RECORD: Final = 10
+"""As much as ten links."""
+
 _REGISTERED, _RENEWED, _REMOVED, _CLOCKS = range(4)
 
 _NO_RECORD = (
@@ -240,12 +243,22 @@ class RegistrationJournal:
         self._waiting.clear()
         self._has_news = False
 
-    def take(self, registry: Registry, limit: int, failed: OnFailedWrite) -> list[bytes]:
-        """Return the records of at most ``limit`` of the registrations that are noted."""
+    def take(self, registry: Registry, work: int, failed: OnFailedWrite) -> list[bytes]:
+        """Return the records of some of the registrations that are noted.
+
+        Args:
+            registry: has them.
+            work: so much is done at most, or one record; see `work_of`.
+            failed: is told of one that has no record.
+
+        """
         records: list[bytes] = []
-        for location in list(islice(self._waiting, limit)):
+        for location in list(islice(self._waiting, max(1, work // WORK_OF_RECORD))):
+            if work <= 0:
+                break
             is_changed = self._waiting.pop(location)
             standing = registry.at(location)
+            work -= work_of(standing if is_changed else None)
             if standing is None:
                 records.append(removed(location))
             elif is_changed:
@@ -256,12 +269,40 @@ class RegistrationJournal:
         return records
 
 
-def all_of(registry: Registry, locations: Iterable[str], failed: OnFailedWrite) -> Iterator[bytes]:
-    """Yield the records of those registrations that are still there."""
+def some_of(
+    registry: Registry, locations: Iterator[str], work: int, failed: OnFailedWrite
+) -> list[bytes] | None:
+    """Return the records of the next registrations, of those that are still there.
+
+    Args:
+        registry: has them.
+        locations: where to go on.
+        work: so much is done at most, or one record; see `work_of`.
+        failed: is told of one that has no record.
+
+    Returns:
+        None if there were no locations any more.
+
+    """
+    records: list[bytes] = []
     for location in locations:
         standing = registry.at(location)
         if standing is not None:
-            yield from _records_of(standing, failed)
+            records += _records_of(standing, failed)
+        work -= work_of(standing)
+        if work <= 0:
+            return records
+    return records or None
+
+
+def work_of(registration: Registration | None) -> int:
+    """Return how much it takes to write or read a record, in microseconds, about.
+
+    Args:
+        registration: whose it is; None where its record does not have all of it.
+
+    """
+    return WORK_OF_RECORD if registration is None else WORK_OF_RECORD + len(registration.links)
 
 
 def _records_of(standing: Registration, failed: OnFailedWrite) -> tuple[bytes, ...]:

@@ -125,7 +125,7 @@ def _requests(data: bytes) -> None:
         service.take_changed()
         now += (how >> 5) * 20.0
         registry.expire(now)
-    kept = journal.read(changes.take(registry, 1_000, _unexpected))
+    kept = journal.read(changes.take(registry, 1_000_000, _unexpected))
     assert kept.places.keys() == {one.location for one in registry.registrations()}
     end = now + MAX_LIFETIME_S + 1
     while registry.expire(end):

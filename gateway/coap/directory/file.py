@@ -15,7 +15,6 @@ import os
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,8 +37,9 @@ AGAIN_S = 60.0
 """A disk that took nothing is tried again."""
 MARK_S = 900.0
 """The clocks are noted so often where nothing else is written."""
-AT_ONCE = 200
-"""So many registrations are encoded or put in before others get their turn."""
+WRITTEN_AT_ONCE = 2_000
+PUT_IN_AT_ONCE = 500
+"""So much is encoded, or put in, before others get their turn (`resource_directory.journal`)."""
 SLACK_BYTES = 256 << 10
 """A file is written anew if it has grown to double and this more."""
 PIECE_BYTES = 1 << 20
@@ -181,15 +181,17 @@ class DirectoryFile:
                 Mark(lasting_us, epoch, boot, boot_us, wall_us, bool(is_synchronised))
             )
         now = self._clock.now_us() / 1e6
-        left_out, first = 0, ""
-        for number, registration in enumerate(recovered.registrations(body, now)):
+        left_out, first, work = 0, "", 0
+        for registration in recovered.registrations(body, now):
             try:
                 self._registry.restore(registration)
             except DirectoryError as error:
                 self._changes.left_out(registration)
                 left_out += 1
                 first = first or f"{registration.endpoint}: {error}"
-            if number % AT_ONCE == AT_ONCE - 1:
+            work += journal.work_of(registration)
+            if work >= PUT_IN_AT_ONCE:
+                work = 0
                 await others_first(SHORT_PAUSE_S)
         self._changes.clear()
         for location in recovered.unreadable:
@@ -204,7 +206,7 @@ class DirectoryFile:
     async def _append(self) -> None:
         pieces: list[bytes] = []
         while len(self._changes):
-            pieces += self._changes.take(self._registry, AT_ONCE, _not_kept)
+            pieces += self._changes.take(self._registry, WRITTEN_AT_ONCE, _not_kept)
             await others_first(SHORT_PAUSE_S)
         data = b"".join((*pieces, self._mark()))
         await asyncio.to_thread(_append, self._path, data)
@@ -215,8 +217,9 @@ class DirectoryFile:
         self._changes.clear()
         pieces: list[bytes] = []
         locations = iter([one.location for one in self._registry.registrations()])
-        while slice_ := list(islice(locations, AT_ONCE)):
-            pieces += journal.all_of(self._registry, slice_, _not_kept)
+        write = partial(journal.some_of, self._registry, locations, WRITTEN_AT_ONCE, _not_kept)
+        while (some := write()) is not None:
+            pieces += some
             await others_first(SHORT_PAUSE_S)
         data = b"".join((*pieces, self._mark()))
         await asyncio.to_thread(replace, self._path, data, is_durable=True, mode=0o600)

@@ -50,7 +50,7 @@ class Kept:
         ).location
 
     def write(self) -> None:
-        written = self.changes.take(self.registry, 1000, unexpected)
+        written = self.changes.take(self.registry, 1_000_000, unexpected)
         self.pieces += written
         self.data += b"".join(written)
 
@@ -110,8 +110,28 @@ def test_a_registration_too_large_to_be_read_again_has_no_record_and_is_told() -
     registry = Registry(limits=RegistryLimits(size_per_registration=1 << 30))
     links = [WebLink("a" * (1 << 20)) for _ in range(8)]
     location = registry.register("large", links, 0.0, base="coap://h").location
-    records = journal.all_of(registry, [location], lambda one, _error: told_of.append(one.endpoint))
-    assert (list(records), told_of) == ([], ["large"])
+
+    def failed(one: Registration, _error: Exception) -> None:
+        told_of.append(one.endpoint)
+
+    assert not journal.some_of(registry, iter([location]), 1_000, failed)
+    assert told_of == ["large"]
+
+
+def test_a_slice_has_many_small_registrations_or_few_large_ones() -> None:
+    changes = RegistrationJournal()
+    registry = Registry(listeners=(changes,))
+    links = [WebLink(f"/{number}") for number in range(1_000)]
+    locations = [
+        registry.register(f"n{number}", links if number < 20 else [], 0.0, base="coap://h").location
+        for number in range(120)
+    ]
+    ahead, of_all, of_changed = iter(locations), list[int](), list[int]()
+    while (some := journal.some_of(registry, ahead, 2_000, unexpected)) is not None:
+        of_all.append(len(some))
+    while len(changes):
+        of_changed.append(len(changes.take(registry, 2_000, unexpected)))
+    assert of_all == of_changed == [2] * 10 + [100]
 
 
 def test_what_changed_often_is_written_once() -> None:
