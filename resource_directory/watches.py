@@ -3,6 +3,9 @@
 Each look-up that somebody watches stands under one of its criteria. A registration that comes,
 changes or goes has few terms, and only what stands under one of them is looked at: neither the
 number of watchers nor that of endpoints counts. Many who watch the same look-up are one.
+
+Who watches very many look-ups makes no registration slow: it costs a few times as much as it takes
+itself, and what is not looked at by then counts as changed. Whoever asks again finds out.
 """
 
 from __future__ import annotations
@@ -19,6 +22,10 @@ from resource_directory.registration import Registration
 from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 
 WATCHES_MAX: Final = 10_000
+CHECKS_AT_LEAST: Final = 4_000
+CHECKS_PER_TERM: Final = 8
+"""So many terms and criteria are looked at for one registration, and so many more for each of its
+terms: about as long as it takes to put it into the index."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +36,20 @@ class _Watched:
     of_endpoints: bool
     name: tuple[bool, LookupQuery]
     watchers: set[int] = field(default_factory=set)
+
+
+class _ChecksLeft:
+    """A count of what may still be looked at for one registration."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def take(self, checks: int) -> bool:
+        """Return whether that much may be looked at; once that is not so, nothing more may."""
+        self.left -= checks
+        return self.left >= 0
 
 
 class Watches:
@@ -110,11 +131,16 @@ class Watches:
         of_links = [
             set(link_terms(registration, number)) for number in range(len(registration.texts))
         ]
-        for watched in self._candidates(own.union(*of_links)):
-            if watched not in self._changed and _finds(watched, own, of_links):
+        terms = len(own) + sum(map(len, of_links))
+        checks = _ChecksLeft(CHECKS_AT_LEAST + CHECKS_PER_TERM * terms)
+        of_all = own.union(*of_links)
+        for watched in self._candidates(of_all, checks):
+            if watched in self._changed or _lacks(watched, of_all):
+                continue
+            if _finds(watched, own, of_links, checks):
                 self._changed[watched] = None
 
-    def _candidates(self, terms: Iterable[Term]) -> set[_Watched]:
+    def _candidates(self, terms: Iterable[Term], checks: _ChecksLeft) -> Iterable[_Watched]:
         found = set(self._of_all)
         for term in terms:
             if term in self._by_term:
@@ -123,6 +149,8 @@ class Watches:
             prefixes = self._by_prefix.get(name)
             if prefixes is None:
                 continue
+            if not checks.take(min(len(prefixes), len(value) + 1)):
+                return self._by_name.values()
             if len(prefixes) < len(value):
                 for prefix, watched in prefixes.items():
                     if value.startswith(prefix):
@@ -149,16 +177,26 @@ def _chosen(criteria: Sequence[Criterion]) -> Criterion | None:
     )
 
 
-def _finds(watched: _Watched, own: set[Term], of_links: Sequence[set[Term]]) -> bool:
+def _lacks(watched: _Watched, terms: set[Term]) -> bool:
+    """Return whether something is sought that a registration and all of its links lack."""
+    return any(not c.is_prefix and (c.name, c.value) not in terms for c in watched.criteria)
+
+
+def _finds(
+    watched: _Watched, own: set[Term], of_links: Sequence[set[Term]], checks: _ChecksLeft
+) -> bool:
+    """Return whether a look-up finds a registration; true, too, if that takes too long to say."""
     if not of_links and not watched.of_endpoints:
         return False
-    others = [c for c in watched.criteria if not _meets(c, own)]
+    others = [c for c in watched.criteria if not _meets(c, own, checks)]
     if watched.of_endpoints:
-        return all(any(_meets(c, terms) for terms in of_links) for c in others)
-    return any(all(_meets(c, terms) for c in others) for terms in of_links)
+        return all(any(_meets(c, terms, checks) for terms in of_links) for c in others)
+    return any(all(_meets(c, terms, checks) for c in others) for terms in of_links)
 
 
-def _meets(criterion: Criterion, terms: set[Term]) -> bool:
+def _meets(criterion: Criterion, terms: set[Term], checks: _ChecksLeft) -> bool:
+    if not checks.take(len(terms) if criterion.is_prefix else 1):
+        return True
     if criterion.is_prefix:
         return criterion.matches(terms)
     return (criterion.name, criterion.value) in terms

@@ -115,6 +115,32 @@ def test_many_who_watch_the_same_are_all_told_and_others_are_not_looked_at() -> 
     assert directory.service.take_changed() == same
 
 
+@pytest.mark.parametrize("path", ["res", "ep"])
+def test_who_watches_very_much_makes_no_registration_slow(path: str) -> None:
+    directory = Watched()
+    lacking = [directory.watch(path, "if=c", "rt=temp*", f"zz={n}") for n in range(500)]
+    links = ",".join(f'</{n}>;rt=temperature;if="a b c";ct=40' for n in range(1_000))
+    directory.register(links, ep="n")
+    assert directory.service.take_changed() == [], "that is found out at once"
+    for watch in lacking:
+        directory.service.unwatch(watch)
+    for number in range(500):
+        directory.watch(path, "if=c", "rt=temp*", "if=a", f"rt=z{number}*")
+    directory.register(f"{links},</z>", ep="n")
+    told = directory.service.take_changed()
+    assert len(told) > 480, "what takes longer to find out than to ask again is asked again"
+
+
+def test_prefixes_of_all_lengths_make_no_registration_slow() -> None:
+    directory = Watched()
+    for length in range(1_000):
+        directory.watch("res", f"title={'x' * length}y*")
+    value = "x" * 1_000
+    links = ",".join(f'</{n}>;title="{n}{value}"' for n in range(100))
+    directory.register(links, ep="n")
+    assert len(directory.service.take_changed()) == 1_000
+
+
 @pytest.mark.parametrize(
     "request_parts",
     [
