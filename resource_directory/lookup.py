@@ -15,11 +15,12 @@ from heapq import merge
 from itertools import chain, islice
 from typing import Final
 
+from resource_directory.id_set import IdSet
 from resource_directory.index import Criterion, Index
 from resource_directory.ordered_ids import ChangeCount, each_in_order
 from resource_directory.query import LookupQuery
 from resource_directory.registration import Registration
-from resource_directory.search import ChecksDone, LinkSearch
+from resource_directory.search import ChecksDone, LinkMatch, LinkSearch
 from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 
 IN_ORDER_MAX: Final = 256
@@ -98,13 +99,13 @@ class LookUp:
             else self._orders(rarest)
         )
         checks = ChecksDone()
-        return LinkSearch(self._matching_endpoints(candidates, others, now, checks), checks, query)
+        matches = self._matching_endpoints(candidates, others, now, checks)
+        return LinkSearch(matches, checks, query, is_of_endpoints=True)
 
     def _matching_links(
         self, candidates: Iterable[int], others: Sequence[Criterion], now: float, checks: ChecksDone
-    ) -> Iterator[str | None]:
+    ) -> Iterator[LinkMatch | None]:
         since = self._next_order
-        told: set[tuple[str, str]] = set()
         for key in candidates:
             checks.done += CANDIDATE_CHECKS
             registration = self._of_link.get(key)
@@ -116,27 +117,17 @@ class LookUp:
                 yield None
                 continue
             text = registration.texts[key - registration.order - 1]
-            name = (registration.location, text)
-            if key >= since and name in told:  # as it was before it was registered again
-                yield None
-                continue
-            told.add(name)
-            yield text
+            yield text, registration.location, key >= since
 
     def _matching_endpoints(
         self, candidates: Iterable[int], others: Sequence[Criterion], now: float, checks: ChecksDone
-    ) -> Iterator[str | None]:
+    ) -> Iterator[LinkMatch | None]:
         since = self._next_order
-        told: set[str] = set()
         for order in candidates:
             checks.done += CANDIDATE_CHECKS
             # One that leaves has links in the index still.
             registration = self._registrations.get(order)
-            if (
-                registration is None
-                or registration.expires_at <= now
-                or (order >= since and registration.location in told)
-            ):
+            if registration is None or registration.expires_at <= now:
                 yield None
                 continue
             for criterion in others:
@@ -145,8 +136,7 @@ class LookUp:
                     break
             else:
                 checks.done += WRITTEN_CHECKS
-                told.add(registration.location)
-                yield str(registration.endpoint_link())
+                yield str(registration.endpoint_link()), registration.location, order >= since
 
     def _take_out(self, registration: Registration, at: int) -> None:
         end = min(at + LINKS_AT_ONCE, len(registration.texts))
@@ -264,7 +254,8 @@ def _each_once(one: Iterable[int], other: Iterable[int], criterion: Criterion) -
         yield from sorted(first)
         return
     yield from first
-    given = set(first)
-    for key in chain((more,), both):
-        yield _NOTHING if key in given else key
+    given = IdSet()
+    for key in first:
         given.add(key)
+    for key in chain((more,), both):
+        yield key if given.add(key) else _NOTHING

@@ -11,6 +11,7 @@ from resource_directory.link_format import WebLink, parse
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.search import LinkSearch
+from tests.held_objects import held_objects
 
 BASE = "coap://h"
 CHECKS = 500
@@ -106,6 +107,19 @@ def test_an_endpoint_that_registers_again_meanwhile_is_told_once(
     registry.register("n0", LINKS, 0.0, base=BASE, attributes=(("et", "other"), ("gp", "g")))
     per_endpoint = 1 if kind == "ep" or query == ("rt=temperature",) else len(LINKS)
     assert len(found(search)) == 30 * per_endpoint
+
+
+@pytest.mark.parametrize("kind", ["ep", "res"])
+@pytest.mark.parametrize("query", [(), ("gp=g",), ("ep=*",), ("rt=*",)])
+def test_a_page_far_behind_costs_no_memory(kind: str, query: tuple[str, ...]) -> None:
+    registry = fleet(3_000)
+    before = held_objects(registry)
+    search = find(registry, kind, *query, "page=2900", "count=1")
+    while not search.go_on(CHECKS):
+        pass
+    # Of each that was found before, it would hold one more.
+    assert held_objects(registry, search) - before < 1_500
+    assert len(found(search)) == 1
 
 
 class SlicedLookUps(RuleBasedStateMachine):
