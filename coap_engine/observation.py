@@ -13,6 +13,9 @@ from light_dataclasses import dataclass
 LONGEST_UNCONFIRMED_S: Final = 24 * 3_600.0
 """No observer goes without a confirmable notification for longer (RFC 7641, section 4.5)."""
 
+OBSERVED_BODY_BYTES: Final = 1_024
+"""Of a request to observe, which is held as long as that lasts. One with a longer body is answered
+once (RFC 7641, section 4.1)."""
 _NUMBER_MASK: Final = (1 << 24) - 1
 _DEFAULT_MAX_AGE_S: Final = 60
 
@@ -135,11 +138,18 @@ class Observation:
         self._confirmed_at = now
         self._since_confirmed = 0
 
-    def wait(self, response: CoapResponse, now: float) -> None:
-        """Tell it later, in place of what waits; nothing takes the place of an error."""
-        if self.waiting is None or codes.is_success(self.waiting.code):
-            self.waiting = response
-            self.waiting_since = now
+    def wait(self, response: CoapResponse, now: float) -> bool:
+        """Tell it later, in place of what waits; nothing takes the place of an error.
+
+        Returns:
+            Whether it will be told.
+
+        """
+        if self.waiting is not None and not codes.is_success(self.waiting.code):
+            return False
+        self.waiting = response
+        self.waiting_since = now
+        return True
 
 
 def aged(response: CoapResponse, waited_s: int) -> CoapResponse:

@@ -18,6 +18,7 @@ from coap_engine.message import (
     RequestReceived,
     value_of,
 )
+from coap_engine.observation import OBSERVED_BODY_BYTES
 from coap_engine.rates import ADMITTED, Rates, RateShares
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
@@ -180,7 +181,7 @@ class Answers:
             if isinstance(routed, CoapResponse):
                 return routed, True
             request = routed
-        if request.observe and request.code not in _READS:
+        if request.observe and not _may_be_observed(request):
             request = _unobserved(request)
         if request is not asked.request:
             asked = RequestReceived(asked.exchange, asked.peer, request)
@@ -458,11 +459,17 @@ class _Formats:
         return form != self._first
 
 
-def _unobserved(request: CoapRequest) -> CoapRequest:
-    """Return a write without the wish to observe (RFC 7641, section 2, and RFC 8132, section 2.4).
+def _may_be_observed(request: CoapRequest) -> bool:
+    """Return whether a request is a read that may be held as long as somebody observes with it.
 
-    Else its resource would be asked to carry it out again at each change.
+    Of a write (RFC 7641, section 2, and RFC 8132, section 2.4) the resource would be asked to carry
+    it out again at each change.
     """
+    return request.code in _READS and len(request.payload) <= OBSERVED_BODY_BYTES
+
+
+def _unobserved(request: CoapRequest) -> CoapRequest:
+    """Return a request without the wish to observe."""
     return CoapRequest(
         request.code,
         request.options,

@@ -23,7 +23,7 @@ from gateway.coap.access import METHOD_NAMES
 from gateway.coap.answers import RENDERING_RATES
 from gateway.coap.responders import AskForBody, PendingResponse, RespondTo
 from gateway.coap.sensors.answers import PATH
-from gateway.coap.sensors.device_observers import OBSERVED_BODY_MAX, DeviceObservers
+from gateway.coap.sensors.device_observers import DeviceObservers
 from gateway.coap.sensors.handler_calls import (
     DeviceTarget,
     HandlerCalls,
@@ -167,13 +167,11 @@ class DeviceAnswers:
         return refused or _Called(self, target, request, peer)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
-        """Note an observer; return False if no handler answers, or the body is too long to keep."""
+        """Note an observer; return False if no handler answers."""
         if request.code not in (codes.GET, codes.FETCH):
             return False
         target = self._target(request)
         if target is None or target.resource.handler_of(METHOD_NAMES[request.code]) is None:
-            return False
-        if len(request.payload) > OBSERVED_BODY_MAX:
             return False
         self._observers.observe((target.device, target.child), exchange, request, respond)
         return True

@@ -22,9 +22,6 @@ from gateway.coap.sensors.handler_calls import ServedDevice, is_busy
 
 CHANGED_S: Final = 0.1
 
-OBSERVED_BODY_MAX: Final = 1_024
-"""Of a FETCH that is observed: it is kept for as long as anybody observes with it."""
-
 _Key = tuple[ServedDevice, str]
 """A device, and the name of its child resource; empty for the device itself."""
 Render = Callable[[ServedDevice, str, CoapRequest], Awaitable[CoapResponse]]

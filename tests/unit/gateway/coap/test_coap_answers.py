@@ -10,6 +10,7 @@ from aiocoap import Code, Message, resource
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, RequestReceived
+from coap_engine.observation import OBSERVED_BODY_BYTES
 from coap_engine.rates import Rates
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
@@ -83,10 +84,10 @@ class World:
         self.exchanges = 0
 
     def ask(
-        self, peer: CoapPeer, now: float = 0.0, *, observe: bool = False
+        self, peer: CoapPeer, now: float = 0.0, body: bytes = b"", *, observe: bool = False
     ) -> tuple[CoapResponse, bool] | None:
         self.exchanges += 1
-        request = CoapRequest(codes.GET, (PATH,), observe=observe)
+        request = CoapRequest(codes.GET, (PATH,), body, observe=observe)
         return self.answers.asked(
             RequestReceived(self.exchanges, peer, request),
             now,
@@ -116,6 +117,17 @@ async def test_who_had_no_answer_at_hand_tells_of_changes_after_the_resource_s_a
     world.answers.ended(1)
     assert not world.source.observers
     assert world.answers.open_requests == 0
+    await world.answers.stop()
+
+
+async def test_what_a_request_to_observe_has_for_a_body_is_held_only_if_it_is_short() -> None:
+    world = World(Rates())
+    for body in (b"x" * OBSERVED_BODY_BYTES, b"x" * (OBSERVED_BODY_BYTES + 1)):
+        assert world.ask(stranger(1), body=body, observe=True) is None
+    await world.wait(2)
+    assert world.told == [(1, b"1", False), (2, b"2", True)]
+    assert set(world.source.observers) == {1}
+    assert world.answers.open_requests == 1
     await world.answers.stop()
 
 

@@ -18,11 +18,11 @@ from held_timers import HeldTimers
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest
+from coap_engine.observation import OBSERVED_BODY_BYTES
 from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from dtls.keystore import Keystore
 from gateway.coap.peers import session_peer
-from gateway.coap.sensors.device_observers import OBSERVED_BODY_MAX
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.sensors.roll import SensorRoll
 from gateway.coap.server import CoapListener, CoapServer
@@ -434,7 +434,7 @@ async def test_who_observes_with_fetch_is_told_what_it_asked_for_whenever_it_cha
 
 
 async def test_a_long_fetch_is_answered_and_not_observed(served: Served) -> None:
-    body = bytes(OBSERVED_BODY_MAX + 1)
+    body = bytes(OBSERVED_BODY_BYTES + 1)
     asked = served.message(Code.FETCH, "panel", body, content_format=0, observe=0)
     answer = await served.client.request(asked).response
     assert (answer.code, answer.opt.observe) == (Code.CONTENT, None)
