@@ -7,12 +7,16 @@ Stated here and nowhere else:
 - An observer is asked to confirm every so often (section 4.5). One whose address is not proven is
   asked much earlier, and until it has answered it gets nothing else: a forged address costs a few
   datagrams.
+- What waits takes part in its observer's share of bytes, if it is more than a block. Where there is
+  no room the observer is told so in its place, which ends the observation.
 - A Reset, silence after a confirmable notification, or an error response ends an observation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Final
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapResponse
@@ -36,6 +40,31 @@ class ObserveOutcome:
 
     refusal: ShareRefusal | None
     replaced: int | None
+
+
+UNCOUNTED_BYTES: Final = 1_024
+"""A notification that waits and is no longer takes no share: how many may wait bounds those."""
+_NO_ROOM: Final = CoapResponse(
+    codes.SERVICE_UNAVAILABLE, (), b"too much waits to be told: acknowledge, and observe again"
+)
+
+
+class WaitingBody:
+    """The body of a notification that waits; a `coap_engine.body_room.Holding`."""
+
+    __slots__ = ("_give_up", "peer", "taken_bytes", "touched_at")
+
+    def __init__(
+        self, peer: CoapPeer, taken_bytes: int, now: float, give_up: Callable[[], None]
+    ) -> None:
+        self.peer = peer
+        self.taken_bytes = taken_bytes
+        self.touched_at = now
+        self._give_up = give_up
+
+    def end(self) -> None:
+        """Make room for another one."""
+        self._give_up()
 
 
 class Notification:
@@ -116,6 +145,9 @@ class Observations:
         self.silent = 0
         self.rejected = 0
         self._share = shares.observations
+        self._bodies = shares.bodies
+        self._waiting_bodies: dict[int, WaitingBody] = {}
+        """By exchange; only of notifications that wait."""
         self._rules = rules
         self._last_ended_number = -1
         self._by_exchange: dict[int, Observation] = {}
@@ -204,7 +236,7 @@ class Observations:
             response = CoapResponse(codes.NOT_ACCEPTABLE)
         if not one.is_waited_for:
             return self._to_send(one, response, now)
-        one.wait(response, now)
+        self._wait(one, response, now)
         return None
 
     def sent(self, exchange: int, message_id: int) -> None:
@@ -262,11 +294,36 @@ class Observations:
             self._end(one)
         return [one.exchange for one in of_peer]
 
+    def _wait(self, one: Observation, response: CoapResponse, now: float) -> None:
+        if not one.wait(response, now):
+            return
+        self._let_go(one)
+        size_bytes = len(response.payload)
+        if size_bytes <= UNCOUNTED_BYTES:
+            return
+        body = WaitingBody(one.peer, size_bytes, now, partial(self._without, one))
+        if self._bodies.enter(body, now, is_owed=True) is None:
+            self._waiting_bodies[one.exchange] = body
+        else:
+            one.waiting = _NO_ROOM
+
+    def _without(self, one: Observation) -> None:
+        """Have an observer told that there was no room for what waited."""
+        self._let_go(one)
+        one.waiting = _NO_ROOM
+
+    def _let_go(self, one: Observation) -> None:
+        """Give back what takes a share of what waits for an observer."""
+        body = self._waiting_bodies.pop(one.exchange, None)
+        if body is not None:
+            self._bodies.leave(body)
+
     def _waiting(self, one: Observation, now: float) -> Notification | None:
         response = one.waiting
         if response is None:
             return None
         one.waiting = None
+        self._let_go(one)
         return self._to_send(one, aged(response, int(now - one.waiting_since)), now)
 
     def _to_send(self, one: Observation, response: CoapResponse, now: float) -> Notification:
@@ -300,6 +357,7 @@ class Observations:
         del self._by_exchange[one.exchange]
         del self._by_token[address, one.token]
         self._forget_message(one)
+        self._let_go(one)
         of_peer = self._by_address[address]
         del of_peer[one.exchange]
         if not of_peer:

@@ -158,6 +158,47 @@ def test_rfc_7641_section_4_5_2_the_newest_goes_in_place_of_a_repetition() -> No
     assert told(observations.acknowledged(1, 5.0)) == ("NON", "5 Cel")
 
 
+def test_what_waits_takes_part_in_the_share_of_bytes_and_ends_where_there_is_no_room() -> None:
+    quota = Quota(host=3_000, strangers=9_000, principal=5_000, everybody=9_000, retry_s=30)
+    shares = Shares(ShareLimits(held_bytes=quota))
+    observations = Observations(shares)
+    body = CoapResponse(codes.CONTENT, (TEXT,), b"x" * 2_000)
+    for exchange in (1, 2, 3):
+        assert observations.register(PROVEN, bytes([exchange]), exchange, 0.0).refusal is None
+        assert observations.first_response(exchange, celsius("1"), 1.0, is_confirmable=True)
+        assert observations.notify(exchange, celsius("2"), 0.0) is None
+    assert shares.held_bytes.held == 0, "how many may wait bounds what is short"
+    for exchange in (1, 2, 3, 1):
+        assert observations.notify(exchange, body, 1.0) is None
+    assert shares.held_bytes.held == 4_000
+    last = observations.acknowledged(3, 2.0)
+    assert last is not None
+    assert (last.response.code, last.is_last) == (codes.SERVICE_UNAVAILABLE, True)
+    whole = observations.acknowledged(2, 2.0)
+    assert whole is not None
+    assert whole.response.payload == body.payload
+    assert shares.held_bytes.held == 2_000
+    assert observations.cancel(1)
+    assert shares.held_bytes.held == 0
+
+
+def test_what_waits_for_who_has_most_makes_room_for_others() -> None:
+    quota = Quota(host=9_000, strangers=9_000, principal=9_000, everybody=9_000, retry_s=30)
+    shares = Shares(ShareLimits(held_bytes=quota))
+    observations = Observations(shares)
+    body = CoapResponse(codes.CONTENT, (TEXT,), b"x" * 4_000)
+    other = CoapPeer(("session", 2), "valve", "valve", is_address_proven=True)
+    for exchange, peer in ((1, PROVEN), (2, PROVEN), (3, other)):
+        assert observations.register(peer, bytes([exchange]), exchange, 0.0).refusal is None
+        assert observations.first_response(exchange, celsius("1"), 1.0, is_confirmable=True)
+        assert observations.notify(exchange, body, 0.0) is None
+    told = [observations.acknowledged(exchange, 1.0) for exchange in (1, 2, 3)]
+    assert [one and one.response.code for one in told] == [
+        codes.SERVICE_UNAVAILABLE, codes.CONTENT, codes.CONTENT,
+    ]  # fmt: skip
+    assert shares.held_bytes.held == 0
+
+
 def test_an_error_that_waits_is_the_last() -> None:
     observations = observed(rules=ConfirmRules(every=1))
     observations.notify(1, celsius("19"), 1.0)
