@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator, Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import SplitResult, quote, urlsplit
 
 import aiocoap
@@ -26,6 +26,10 @@ from light_dataclasses import dataclass
 if TYPE_CHECKING:
     from dtls.client_transport import DtlsClientTransport
     from dtls.context import ClientContext
+
+
+ANSWER_BYTES: Final = 16 << 20
+"""As much as a gateway may be told to take as one body."""
 
 
 class ClientError(Exception):
@@ -72,21 +76,65 @@ class Response:
         return self.code.startswith("2.")
 
 
+class _BodyTooLongError(coap_error.NetworkError):  # type: ignore[misc]  # aiocoap is untyped
+    """An answer goes on and on. As errors of the network aiocoap tells it once.
+
+    Args:
+        most: bytes that it might have.
+
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self._most = most
+
+    def __str__(self) -> str:
+        return f"an answer of more than {self._most} bytes"
+
+
+class _BoundedContext(Context):  # type: ignore[misc]  # aiocoap is untyped
+    """A context that asks for no more blocks of an answer than it may have.
+
+    aiocoap puts together whatever a server has, and copies all of it for each block.
+
+    Attributes:
+        body_bytes: of an answer.
+
+    """
+
+    body_bytes = ANSWER_BYTES
+
+    def request(self, request_message: Any, handle_blockwise: bool = True) -> Any:  # aiocoap's
+        """Send a request; raises `_BodyTooLongError` for a block behind the limit."""
+        block = request_message.opt.block2
+        if not handle_blockwise and block is not None and block.start >= self.body_bytes:
+            raise _BodyTooLongError(self.body_bytes)
+        return super().request(request_message, handle_blockwise)
+
+
 class CoapClient:
     """Sends requests; sessions and sockets are kept until `close`.
 
     Args:
         psk_identity: identity for ``coaps``.
         psk_key: the key that goes with it.
+        answer_bytes: of an answer, or a little more; one that is longer is an error.
 
     Raises:
         BadUriError: one of both is missing, or the identity is too long.
 
     """
 
-    def __init__(self, *, psk_identity: str | None = None, psk_key: bytes | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        psk_identity: str | None = None,
+        psk_key: bytes | None = None,
+        answer_bytes: int = ANSWER_BYTES,
+    ) -> None:
         if (psk_identity is None) != (psk_key is None):
             raise BadUriError("psk_identity and psk_key go together")
+        self._answer_bytes = answer_bytes
         self._keys: ClientContext | None = None
         if psk_identity is not None and psk_key is not None:
             from dtls.context import ClientContext  # noqa: PLC0415  # coap:// needs no OpenSSL
@@ -144,6 +192,8 @@ class CoapClient:
         except (TimeoutError, coap_error.TimeoutError) as failure:
             is_silent()
             raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
+        except _BodyTooLongError as failure:
+            raise ClientError(f"{uri}: {failure}") from failure
         except (OSError, coap_error.Error) as failure:
             raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
         return _response(answer)
@@ -186,6 +236,8 @@ class CoapClient:
         except (TimeoutError, coap_error.TimeoutError) as failure:
             is_silent()
             raise NoAnswerError(f"{uri}: no answer within {timeout_s:g} s") from failure
+        except _BodyTooLongError as failure:
+            raise ClientError(f"{uri}: {failure}") from failure
         except (OSError, coap_error.Error) as failure:
             raise UnreachableError(f"{uri}: {_cause(failure)}") from failure
         finally:
@@ -215,7 +267,8 @@ class CoapClient:
         if parts.scheme == "coaps":
             return await self._connect(message, parts, timeout_s)
         if self._plain is None:
-            self._plain = await Context.create_client_context(transports=["simple6"])
+            self._plain = await _BoundedContext.create_client_context(transports=["simple6"])
+            self._plain.body_bytes = self._answer_bytes
         return self._plain
 
     def _noting_silence(self, message: Any, parts: SplitResult) -> Callable[[], None]:
@@ -231,7 +284,8 @@ class CoapClient:
         if keys is None:
             raise BadUriError(f"{where}: coaps needs psk_identity and psk_key")
         if self._secure is None or self._dtls is None:
-            self._secure = Context(loop=asyncio.get_running_loop())
+            self._secure = _BoundedContext(loop=asyncio.get_running_loop())
+            self._secure.body_bytes = self._answer_bytes
             self._dtls = attach_dtls(self._secure, keys)
         host = parts.hostname or ""
         try:

@@ -201,7 +201,9 @@ class CoapDevice:
         """Return the client that asks the device."""
         if self._client is None:
             identity, key = self._keys or (None, None)
-            self._client = CoapClient(psk_identity=identity, psk_key=key)
+            self._client = CoapClient(
+                psk_identity=identity, psk_key=key, answer_bytes=senml.MAX_BYTES
+            )
         return self._client
 
     async def get(self) -> Value:

@@ -17,7 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mqtt_peer import Peer
 
-from gateway.coap_client import CoapClient, Response
+from coap_engine.blocks import Block
+from coap_engine.codec import ACK, NON, CoapMessage
+from coap_engine.codec import decode as decode_message
+from coap_engine.message import Option
+from coap_engine.option_numbers import BLOCK2, OBSERVE
+from gateway.coap_client import ClientError, CoapClient, Response
 from gateway.mqtt import Publish
 from gateway.sensors import senml
 from gateway.sensors.catalogue import Workshop
@@ -385,6 +390,60 @@ async def test_a_coap_device_that_answers_but_can_not_be_observed_is_named() -> 
     async with asyncio.timeout(30):
         assert await heard.get() == 7.0
         assert str(await heard.get()) == f"{uri}: can't be observed"
+    await sensor.close()
+    transport.close()
+
+
+class Endless(asyncio.DatagramProtocol):
+    """A device that always has one block more; who observes it is told one value before that."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        asked = decode_message(data)
+        if asked.code != Code.GET:
+            return
+        self.asked += 1
+        options = dict(asked.options)
+        number = Block.decode(options[BLOCK2]).number if BLOCK2 in options else 0
+        block = (BLOCK2, Block(number, True, 6).encode())
+
+        def tell(kind: int, options: tuple[Option, ...], payload: bytes) -> None:
+            message_id = asked.message_id if kind == ACK else self.asked
+            said = CoapMessage(kind, Code.CONTENT, message_id, asked.token, options, payload)
+            self._transport.sendto(said.encode(), addr)
+
+        if OBSERVE in options and number == 0:
+            tell(ACK, ((OBSERVE, b"\1"),), b"7")
+            tell(NON, ((OBSERVE, b"\2"), block), bytes(1_024))
+        else:
+            tell(ACK, (block,), bytes(1_024))
+
+
+@pytest.mark.parametrize("is_observed", [False, True])
+async def test_a_coap_device_whose_answer_does_not_end_is_named(is_observed: bool) -> None:
+    loop = asyncio.get_running_loop()
+    transport, device = await loop.create_datagram_endpoint(Endless, ("127.0.0.1", 0))
+    uri = f"coap://127.0.0.1:{transport.get_extra_info('sockname')[1]}/value"
+    form = CoapDevice(uri, MessageForm(), is_observed=is_observed)
+    sensor = CoapSensor("far", form, interval_s=60.0)
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+    sensor.push = heard.put_nowait
+    async with asyncio.timeout(30):
+        if is_observed:
+            sensor.begin()
+            assert await heard.get() == 7.0
+            failure = await heard.get()
+        else:
+            with pytest.raises(ClientError) as raised:
+                await sensor.read()
+            failure = raised.value
+    assert str(failure) == f"{uri}: an answer of more than 65536 bytes"
+    assert device.asked < 70
     await sensor.close()
     transport.close()
 
