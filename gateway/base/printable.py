@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
+from reprlib import repr as _short
 from typing import Any, Final
 
 SAID_CHARACTERS_MAX: Final = 300
 """The longest text of an error that is told, in characters."""
+_OF_PYTHON: Final = ("builtins", "collections", "array")
+"""Modules whose containers write all that they hold."""
 
 
 def printable(text: str) -> str:
@@ -25,6 +29,25 @@ def printable_in(document: Any) -> Any:
     if isinstance(document, dict):
         return {printable(name): printable_in(value) for name, value in document.items()}
     return document
+
+
+def shortly(value: object, most: int) -> str:
+    """Return how Python writes a value, of a long one as much as is shown.
+
+    A repr is made of all of a value before it is cut, which of a picture or a million samples takes
+    seconds.
+
+    Args:
+        value: any.
+        most: characters.
+
+    """
+    if isinstance(value, str | bytes | bytearray):
+        return repr(value[:most])[:most]
+    if isinstance(value, Sized) and type(value).__module__ in _OF_PYTHON:
+        is_long = len(value) > most
+        return f"a {type(value).__name__} of {len(value)}" if is_long else _short(value)[:most]
+    return repr(value)[:most]
 
 
 def told(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gateway.base.printable import shortly
 from gateway.sensors.sensor import Sensor, SensorError
 from gateway.sensors.values import (
     MAX_PARTS,
@@ -103,7 +104,7 @@ def _measured(value: object, unit: str) -> Measured:
     if not isinstance(value, Measured):
         return Measured(checked(value), unit)
     if value.quality not in _QUALITIES:
-        raise ValueKindError(f"quality {value.quality!r:.60}, which is none of {_QUALITIES}")
+        raise ValueKindError(f"quality {shortly(value.quality, 60)}, which is none of {_QUALITIES}")
     is_missing = value.value is None and value.quality == BAD
     kept = None if is_missing else checked(value.value)
     given = unit if value.unit is None else checked_unit(value.unit)

@@ -16,6 +16,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Final, Literal
 
+from gateway.base.printable import shortly
 from light_dataclasses import dataclass
 from record_formats.value import GOOD, MAX_TAG_LENGTH, MAX_TAGS, Quality, Value
 
@@ -89,7 +90,7 @@ def checked(value: object) -> Value:
         found = b"".join((value,))
         size = len(found)
     else:
-        raise ValueKindError(f"{value!r:.60}, which is no number, text, boolean or bytes")
+        raise ValueKindError(f"{shortly(value, 60)}, which is no number, text, boolean or bytes")
     if size > MAX_VALUE_BYTES:
         raise ValueKindError(f"a value of {size} bytes, over {MAX_VALUE_BYTES}")
     return found
@@ -114,7 +115,7 @@ def checked_unit(unit: object) -> str:
     """
     if not isinstance(unit, str) or len(unit) > MAX_UNIT_LENGTH or not unit.isprintable():
         raise ValueKindError(
-            f"unit {unit!r:.60}, which is no printable text of {MAX_UNIT_LENGTH} characters"
+            f"unit {shortly(unit, 60)}, which is no printable text of {MAX_UNIT_LENGTH} characters"
         )
     return str.__str__(unit)
 
@@ -131,7 +132,8 @@ def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
     for pair in tags.items():
         for text in pair:
             if not isinstance(text, str) or len(text) > MAX_TAG_LENGTH or not _is_unicode(text):
-                raise ValueKindError(f"a tag {text!r:.60}, which is no text of {MAX_TAG_LENGTH}")
+                shown_text = shortly(text, 60)
+                raise ValueKindError(f"a tag {shown_text}, which is no text of {MAX_TAG_LENGTH}")
     return dict(tags)
 
 
