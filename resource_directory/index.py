@@ -66,6 +66,7 @@ class Index:
         self._changes = changes
         self._ids: dict[str, dict[str, int | dict[int, None]]] = {}
         self._values: dict[str, SortedValues] = {}
+        """Of names that have more than one."""
 
     def add(self, key: int, terms: Iterable[Term]) -> None:
         """Put an id, greater than those before it, under its terms."""
@@ -74,11 +75,10 @@ class Index:
             by_value = self._ids.get(name)
             if by_value is None:
                 by_value = self._ids[name] = {}
-                self._values[name] = SortedValues()
             held = by_value.get(value)
             if held is None:
                 by_value[value] = key
-                self._values[name].add(value)
+                self._sort(name, value, by_value)
             elif isinstance(held, dict):
                 held[key] = None
             elif held != key:
@@ -99,10 +99,12 @@ class Index:
             elif held != key:
                 continue
             del by_value[value]
-            values = self._values[name]
-            values.discard(value)
-            if not values:
-                del self._ids[name], self._values[name]
+            values = self._values.get(name)
+            if values is not None:
+                values.discard(value)
+            if not by_value:
+                del self._ids[name]
+                self._values.pop(name, None)
 
     def estimate(self, criterion: Criterion) -> int:
         """Estimate how many ids ``find`` would give, without going through them."""
@@ -111,9 +113,10 @@ class Index:
             return 0
         if not criterion.is_prefix:
             return _count(by_value.get(criterion.value))
-        values = self._values[criterion.name]
-        few = islice(values.starting_with(criterion.value), _COUNTED_VALUES)
-        return max(values.count(criterion.value), sum(_count(by_value.get(value)) for value in few))
+        few = islice(self._starting_with(criterion, by_value), _COUNTED_VALUES)
+        ids = sum(_count(by_value.get(value)) for value in few)
+        values = self._values.get(criterion.name)
+        return ids if values is None else max(values.count(criterion.value), ids)
 
     def has(self, criterion: Criterion, key: int) -> bool:
         """Return whether an id has the term of a criterion that is no prefix."""
@@ -132,7 +135,25 @@ class Index:
             return ()
         if not criterion.is_prefix:
             return self._each(by_value.get(criterion.value))
-        return self._each_of(by_value, self._values[criterion.name].starting_with(criterion.value))
+        return self._each_of(by_value, self._starting_with(criterion, by_value))
+
+    def _sort(self, name: str, value: str, by_value: Iterable[str]) -> None:
+        """Put a value among the others of a name; where it is the only one, that takes nothing."""
+        values = self._values.get(name)
+        if values is not None:
+            values.add(value)
+            return
+        all_values = list(by_value)
+        if len(all_values) > 1:
+            values = self._values[name] = SortedValues()
+            for one in all_values:
+                values.add(one)
+
+    def _starting_with(self, criterion: Criterion, by_value: Iterable[str]) -> Iterable[str]:
+        values = self._values.get(criterion.name)
+        if values is not None:
+            return values.starting_with(criterion.value)
+        return [one for one in by_value if one.startswith(criterion.value)]
 
     def _each_of(
         self, by_value: dict[str, int | dict[int, None]], values: Iterable[str]

@@ -40,6 +40,10 @@ _USUAL: Final = frozenset(
 _ONCE: Final = frozenset({"rel", "rt", "if", "sz", "title", "title*", "anchor"})
 
 
+# RFC 6690, section 3, and RFC 7252, section 7.2.1.
+LISTS: Final = frozenset({"rel", "rev", "rt", "if", "ct"})
+"""Attributes whose values are lists separated by spaces, of which each counts."""
+
 LinkAttributes = tuple[tuple[str, str | None], ...]
 """Names and values, in order."""
 

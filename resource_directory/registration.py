@@ -9,6 +9,7 @@ from typing import Final
 from light_dataclasses import dataclass
 from resource_directory.errors import InvalidParameterError, TooLargeError
 from resource_directory.link_format import (
+    LISTS,
     LinkAttributes,
     LinkFormatError,
     WebLink,
@@ -22,7 +23,12 @@ MAX_NAME_BYTES: Final = 63
 BYTES_ITSELF: Final = 800
 BYTES_OF_LINK: Final = 450
 BYTES_OF_ATTRIBUTE: Final = 180
-"""The memory that a registration takes besides its characters: itself, a link, an attribute."""
+BYTES_OF_LISTED: Final = 100
+BYTES_OF_NAME: Final = 350
+"""The memory that a registration takes besides its characters: itself, a link, an attribute, each
+value of a list behind the first, and each name that no other has, perhaps."""
+NAMES_IN_COMMON: Final = 64
+"""So many names of attributes may be those of others, too."""
 
 # RFC 9176, section 9.3: parameters of a look-up, or names of something else in its answer.
 RESERVED: Final = frozenset({"page", "count", "rt", "href", "anchor", "ep", "d", "lt", "base"})
@@ -133,12 +139,21 @@ class Registration:
         characters = len(self.endpoint) + len(self.sector) + len(self.base)
         characters += sum(len(name) + len(value) for name, value in self.attributes)
         characters += 2 * sum(map(len, self.texts))
-        attributes = len(self.attributes) + sum(len(link.attributes) for link in self.links)
+        attributes, listed = len(self.attributes), 0
+        names = {name for name, _ in self.attributes}
+        for link in self.links:
+            names.update([name for name, _ in link.attributes])
+            attributes += len(link.attributes)
+            for name, value in link.attributes:
+                if value and name in LISTS and " " in value:
+                    listed += value.count(" ")
         return (
             BYTES_ITSELF
             + characters
             + BYTES_OF_LINK * len(self.links)
             + BYTES_OF_ATTRIBUTE * attributes
+            + BYTES_OF_LISTED * listed
+            + BYTES_OF_NAME * max(0, len(names) - NAMES_IN_COMMON)
         )
 
 

@@ -7,12 +7,9 @@ from typing import Final
 
 from resource_directory.errors import TooLargeError
 from resource_directory.index import URIS, Criterion, Term
-from resource_directory.link_format import LinkAttributes, WebLink
+from resource_directory.link_format import LISTS, LinkAttributes, WebLink
 from resource_directory.registration import Registration
 from resource_directory.uri import normalised
-
-# RFC 6690, section 3, and RFC 7252, section 7.2.1: lists separated by spaces, of which each counts.
-_LISTS: Final = frozenset({"rel", "rev", "rt", "if", "ct"})
 
 # The links of a fleet's devices differ in their targets and seldom in their attributes.
 _OF_ATTRIBUTES: dict[LinkAttributes, tuple[Term, ...]] = {}
@@ -34,7 +31,7 @@ def check_lists(links: Iterable[WebLink]) -> None:
     """
     for link in links:
         for name, value in link.attributes:
-            if value and len(value) > MAX_LISTED and name in _LISTS:
+            if value and len(value) > MAX_LISTED and name in LISTS:
                 count = len(value.split())
                 if count > MAX_LISTED:
                     raise TooLargeError(f"more than {MAX_LISTED} values in {name}", count)
@@ -64,7 +61,7 @@ def _each_term(attributes: LinkAttributes) -> Iterator[Term]:
     for name, value in attributes:
         if value and name in URIS:
             yield name, normalised(value)
-        elif value and name in _LISTS and " " in value:
+        elif value and name in LISTS and " " in value:
             for item in value.split():
                 yield name, item
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 from collections.abc import Callable
 
 import pytest
@@ -71,6 +72,49 @@ def test_many_small_links_count_by_the_memory_that_they_take() -> None:
     assert one is not None
     assert other is not None
     assert other.size() > 15 * one.size()
+
+
+def listed(number: int) -> str:
+    return " ".join(f"{number}-{one}" for one in range(64))
+
+
+LinkAttributes = tuple[tuple[str, str | None], ...]
+KINDS: dict[str, list[LinkAttributes]] = {
+    "usual": [(("rt", "temperature"), ("if", "core.s"))] * 500,
+    "lists of the same": [(("rt", listed(0)), ("if", listed(1)))] * 100,
+    "lists": [(("rt", listed(n)), ("if", listed(n + 100))) for n in range(100)],
+    "names": [tuple((f"n{n}-{one}", None) for one in range(60)) for n in range(100)],
+    "values": [tuple(("v", f"{n}-{one}") for one in range(60)) for n in range(100)],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_registration_takes_much_more_than_is_estimated(kind: str) -> None:
+    text = serialise([WebLink(f"/{n}", attributes) for n, attributes in enumerate(KINDS[kind])])
+    registry = Registry()
+    tracemalloc.start()
+    try:
+        location = register(registry, "n", links=parse(text))
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    found = registry.at(location)
+    assert found is not None
+    assert taken < 1.5 * found.held
+
+
+def test_who_replaces_much_and_often_leaves_no_more_than_once() -> None:
+    registry = Registry()
+    for number in range(20):
+        links = [WebLink(f"/{number}/{one}", (("rt", f"{number}-{one}"),)) for one in range(500)]
+        for some in ([], links) if number % 2 else (links,):
+            register(registry, "n", links=some)
+        if not number:
+            once = held_objects(registry)
+    assert held_objects(registry) < 3 * once
+    while registry.expire(0.0):
+        pass
+    assert held_objects(registry) < 1.2 * once
 
 
 def test_a_look_up_answers_links_resolved_against_the_base() -> None:
