@@ -47,7 +47,12 @@ class LookUp:
         self._next_order = 1
 
     def add(self, registration: Registration) -> None:
-        """Let a registration be found; it stands after those that were added before."""
+        """Let a registration be found; it stands after those that were added before.
+
+        As many links are taken out of those that leave: whoever replaces much, and often, leaves no
+        more behind than once.
+        """
+        self.tidy(len(registration.texts) // LINKS_AT_ONCE + 1)
         order = registration.order = self._next_order
         self._next_order = order + 1 + len(registration.texts)
         self._registrations[order] = registration
