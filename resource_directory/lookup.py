@@ -26,6 +26,8 @@ from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 IN_ORDER_MAX: Final = 256
 LINKS_AT_ONCE: Final = 32
 """So many links of one registration are looked at, or taken out of the index, in one go."""
+LEAVING_MAX: Final = 8
+"""Beyond so many registrations that leave, no more are left behind by those that come."""
 CANDIDATE_CHECKS: Final = 4
 """So much takes a candidate, and each other criterion that it is held to."""
 WRITTEN_CHECKS: Final = 24
@@ -49,10 +51,10 @@ class LookUp:
     def add(self, registration: Registration) -> None:
         """Let a registration be found; it stands after those that were added before.
 
-        As many links are taken out of those that leave: whoever replaces much, and often, leaves no
-        more behind than once.
+        Where many leave still, as many of their links are taken out as are put in.
         """
-        self.tidy(len(registration.texts) // LINKS_AT_ONCE + 1)
+        if len(self._leaving) > LEAVING_MAX:
+            self.tidy(len(registration.texts) // LINKS_AT_ONCE + 1)
         order = registration.order = self._next_order
         self._next_order = order + 1 + len(registration.texts)
         self._registrations[order] = registration

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,8 @@ from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.directory.file import NAME, DirectoryFile
 from resource_directory.digest import DigestTimes, DirectoryDigest
 from resource_directory.journal import RegistrationJournal
+from resource_directory.lookup import LINKS_AT_ONCE
+from resource_directory.registration import Registration
 from resource_directory.registry import Registry, RegistryLimits
 from resource_directory.service import DirectoryService
 from resource_directory.watches import Watches
@@ -56,11 +59,20 @@ class GatewayDirectory:
         self._watched = watched or WatchedTasks()
         watches, changes = Watches(), RegistrationJournal()
         self._digest = DirectoryDigest()
-        listeners = (watches, changes, self._digest)
+        self._has_gone = asyncio.Event()
+        listeners = (watches, changes, self._digest, self)
         self.registry = Registry(f"/rd/{epoch}-", limits, listeners)
         self.service = DirectoryService(self.registry, watches)
         self._file = DirectoryFile(state_dir / NAME, self.registry, changes, self._clock)
         self._writing: asyncio.Task[None] | None = None
+
+    def changed(self, before: Registration | None, after: Registration | None) -> None:
+        """Have what a large registration leaves behind freed soon; a `RegistryListener`."""
+        if before is not None and len(before.texts) > LINKS_AT_ONCE:
+            self._has_gone.set()
+
+    def renewed(self, registration: Registration) -> None:
+        """Do nothing: it leaves nothing behind."""
 
     def now(self) -> float:
         """Return the directory's time, seconds."""
@@ -106,6 +118,7 @@ class GatewayDirectory:
     async def _expire(self) -> None:
         """Free what has expired, in slices (A12)."""
         while True:
+            self._has_gone.clear()
             now = self.now()
             if self.registry.expire(now):
                 self._expired()
@@ -113,4 +126,6 @@ class GatewayDirectory:
                 continue
             next_at = self.registry.next_timer()
             pause_s = SWEEP_S if next_at is None else next_at - now
-            await asyncio.sleep(max(0.0, min(SWEEP_S, pause_s)))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(SWEEP_S, pause_s))):
+                    await self._has_gone.wait()

@@ -233,6 +233,23 @@ async def test_who_watches_hears_of_expiry(tmp_path: Path) -> None:
     await directory.stop()
 
 
+async def test_what_a_large_registration_leaves_behind_is_freed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(own, "SWEEP_S", 3_600.0)
+    async with life(tmp_path, 1, MachineClocks()) as directory:
+        register(directory, "one")
+        while directory.registry.next_timer() == float("-inf"):
+            await asyncio.sleep(0)
+        many = [WebLink(f"/{number}") for number in range(1_000)]
+        for links in (many, LINKS, many, LINKS):
+            directory.registry.register("n", links, directory.now(), base="coap://h")
+            await asyncio.sleep(0.001)
+        async with asyncio.timeout(30):
+            while directory.registry.next_timer() == float("-inf"):
+                await asyncio.sleep(0.001)
+
+
 async def test_registrations_expire_though_who_was_told_of_one_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
