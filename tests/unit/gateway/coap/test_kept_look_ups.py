@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.coap.fleet_directory.kept import KeptLookUps
 from resource_directory.link_format import WebLink
+from tests.held_objects import held_objects, held_text
 
 LINKS = [WebLink("/a"), WebLink("/b")]
 
@@ -44,3 +45,21 @@ def test_20000_links_are_kept_and_of_more_the_oldest_answers_go() -> None:
     assert kept.fresh("larger than all", 1.0) is None
     kept.keep("as large as all", LINKS[:1] * 19_999, 1.0)
     assert kept.fresh("as large as all", 1.0)
+
+
+def test_long_links_and_long_look_ups_are_kept_by_their_characters() -> None:
+    long = [WebLink("/a", (("title", "x" * 60_000), ("obs", None)))]
+    kept = KeptLookUps()
+    for number in range(200):
+        kept.keep(("gw-a", number), long, 0.0)
+    standing = [number for number in range(200) if kept.fresh(("gw-a", number), 1.0)]
+    assert 60 < len(standing) < 80
+    assert standing[-1] == 199
+    for number in range(10_000):
+        kept.keep(("gw-a", (f"rt={number}{'y' * 2_000}",)), [], 1.0)
+    assert held_text(kept) < 3_000
+    assert held_objects(kept) < 12_000
+    for number in range(10_000):
+        kept.keep(("gw-b", number), LINKS, 2.0)
+    assert not kept.fresh(("gw-b", 0), 3.0)
+    assert all(kept.fresh(("gw-b", number), 3.0) for number in range(4_000, 10_000))
