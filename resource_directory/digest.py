@@ -93,7 +93,7 @@ class DirectoryDigest:
     def __init__(self) -> None:
         self.is_news = False
         self._counts = array("L", bytes(_BITS * array("L").itemsize))
-        """How many terms have each bit."""
+        """The number of terms that have each bit."""
         self._of_anything = 0
         """Registrations that may have anything."""
         self._told = bytes(DIGEST_BYTES)

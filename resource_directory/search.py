@@ -19,7 +19,7 @@ MAX_CHARACTERS: Final = 1 << 20
 
 
 LinkMatch = tuple[str, str, bool]
-"""What matches, as link format writes it; the location of its registration; and whether that was
+"""A match as link format writes it; the location of its registration; and whether that was
 registered since the search began, and may have been found before as another."""
 
 
@@ -61,7 +61,7 @@ class LinkSearch:
     ) -> None:
         self.texts: list[str] = []
         self._locations: list[str] = []
-        """Where each of the texts is registered."""
+        """The location of each of the texts."""
         self._told: set[tuple[str, str]] | None = None
         """Locations and texts, once something comes that may be among them."""
         self._is_of_endpoints = is_of_endpoints

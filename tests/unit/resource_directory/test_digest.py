@@ -127,7 +127,7 @@ def test_a_registration_of_very_many_terms_may_have_anything_until_it_has_gone(
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
-    """What a digest hashes from now on."""
+    """Return a list to which all is added that a digest hashes from now on."""
     hashed = list[bytes]()
 
     def noting(data: bytes, digest_size: int) -> Any:
