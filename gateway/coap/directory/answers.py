@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Final
@@ -39,6 +40,8 @@ _GET_LINKS: Final = CoapRequest(
         (option_numbers.ACCEPT, encode_uint(LINK_FORMAT)),
     ),
 )
+TOLD_AT_ONCE: Final = 64
+"""So many observers are told in one turn: some milliseconds on a Pi."""
 _log = logging.getLogger(__name__)
 _BUSY: Final = CoapResponse(
     codes.SERVICE_UNAVAILABLE,
@@ -75,7 +78,9 @@ class DirectoryAnswers:
         # In the order in which they changed; the first is looked up if `_again`.
         self._changed: dict[_LookUp, set[int]] = {}
         self._again: SlowLookUp | None = None
-        self._telling: set[int] = set()
+        # What the first one is answered with by now, and the watches that are to be told of it.
+        self._answer: DirectoryAnswer | None = None
+        self._telling: deque[int] = deque()
         self._failures = Failures(CountedLines(_log, time.monotonic))
         self._waiting = WaitingWatches()
 
@@ -173,15 +178,31 @@ class DirectoryAnswers:
 
     def _give_up(self, look_up: _LookUp) -> None:
         """End the observation of a look-up that can't be answered any more; the others go on."""
-        self._again = None
-        for watch in sorted(self._telling | self._changed.pop(look_up, set())):
+        self._again = self._answer = None
+        telling, self._telling = self._telling, deque()
+        for watch in sorted(self._changed.pop(look_up, set()).union(telling)):
             step = partial(self._tell_one, watch, DirectoryAnswer(codes.INTERNAL_SERVER_ERROR))
             self._failures.tried("tell an observer of a look-up", step)
 
     def _tell_of(self, look_up: _LookUp) -> None:
+        if self._answer is None:
+            self._look_up(look_up)
+        if self._answer is None:
+            return
+        for _ in range(min(TOLD_AT_ONCE, len(self._telling))):
+            step = partial(self._tell_one, self._telling.popleft(), self._answer)
+            self._failures.tried("tell an observer of a look-up", step)
+        if not self._telling:
+            self._answer = None
+            changed_meanwhile = self._changed.pop(look_up)
+            if changed_meanwhile:
+                self._changed[look_up] = changed_meanwhile  # behind all others
+
+    def _look_up(self, look_up: _LookUp) -> None:
+        """Do a part of a look-up that has changed, or have its answer."""
         if self._again is None:
             # What changes from here on is told in another notification.
-            self._telling = self._changed[look_up]
+            self._telling = deque(sorted(self._changed[look_up]))
             self._changed[look_up] = set()
             path, query, accept = look_up
             asked = DirectoryRequest(GET, path, query, accept=accept)
@@ -189,13 +210,7 @@ class DirectoryAnswers:
         else:
             answer = self._service.go_on(self._again) or self._again
         self._again = answer if isinstance(answer, SlowLookUp) else None
-        if isinstance(answer, DirectoryAnswer):
-            changed_meanwhile = self._changed.pop(look_up)
-            if changed_meanwhile:
-                self._changed[look_up] = changed_meanwhile  # behind all others
-            for watch in sorted(self._telling):
-                step = partial(self._tell_one, watch, answer)
-                self._failures.tried("tell an observer of a look-up", step)
+        self._answer = answer if isinstance(answer, DirectoryAnswer) else None
 
     def _tell_one(self, watch: int, answer: DirectoryAnswer) -> None:
         watched = self._watched.get(watch)

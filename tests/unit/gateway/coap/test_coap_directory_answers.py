@@ -11,7 +11,7 @@ import pytest
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.base.in_turns import SHORT_PAUSE_S
-from gateway.coap.directory.answers import DirectoryAnswers
+from gateway.coap.directory.answers import TOLD_AT_ONCE, DirectoryAnswers
 from gateway.coap.directory.lookup_turns import PER_ASKER, LookUpTurns
 from gateway.coap.peers import SessionAddress
 from gateway.coap.responders import PendingResponse
@@ -222,6 +222,28 @@ def test_what_many_observe_alike_is_looked_up_once_and_each_look_up_has_a_turn_o
     assert world.told == []
     assert world.turns() == 65
     assert sorted(exchange for exchange, _ in world.told) == list(range(128))
+
+
+def test_very_many_observers_are_told_in_turns_and_of_what_changes_meanwhile_too() -> None:
+    world = World()
+    many = 10 * TOLD_AT_ONCE
+    for number in range(many):
+        assert world.observe(number, "rd-lookup/res", "rt=a")
+    world.answers.answer(request(POST, "rd", "ep=x", payload=b"</x>;rt=a"), PUMP, 0.0)
+    before = 0
+    while len(world.told) < many:
+        if len(world.told) == 2 * TOLD_AT_ONCE:
+            world.answers.answer(request(POST, "rd", "ep=y", payload=b"</y>;rt=a"), PUMP, 0.0)
+            for gone in (1, many - 1):
+                world.answers.ended(gone)
+            many -= 1
+        world.turn()
+        assert len(world.told) - before <= TOLD_AT_ONCE
+        before = len(world.told)
+    world.turns()
+    told = dict(world.told)
+    assert len(told) == 10 * TOLD_AT_ONCE - 1
+    assert {one for one, last in told.items() if "/y>" not in last} == {1}
 
 
 def test_what_changes_while_it_is_looked_up_again_is_told_in_the_end() -> None:
