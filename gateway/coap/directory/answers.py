@@ -21,6 +21,7 @@ from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
 from gateway.coap.responders import AskForBody, PendingResponse, RespondTo, WithoutTurn
+from gateway.coap.told_in_turns import TOLD_AT_ONCE
 from resource_directory.exchange import (
     GET,
     LINK_FORMAT,
@@ -40,8 +41,6 @@ _GET_LINKS: Final = CoapRequest(
         (option_numbers.ACCEPT, encode_uint(LINK_FORMAT)),
     ),
 )
-TOLD_AT_ONCE: Final = 64
-"""So many observers are told in one turn: some milliseconds on a Pi."""
 _log = logging.getLogger(__name__)
 _BUSY: Final = CoapResponse(
     codes.SERVICE_UNAVAILABLE,

@@ -18,6 +18,7 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.coap.representations import tagged
 from gateway.coap.responders import KeptResponse, RespondTo
+from gateway.coap.told_in_turns import ToldInTurns
 from gateway.sensors import senml
 from gateway.sensors.reading import Reading
 from gateway.sensors.sampler import Sampler
@@ -74,6 +75,7 @@ class SensorAnswers:
         self._observed: dict[str, dict[int | None, _Observed]] = {}
         self._of_exchange: dict[int, tuple[str, int | None]] = {}
         self._failures = Failures(CountedLines(_log, time.monotonic))
+        self._told = ToldInTurns(self._failed)
 
     def answer(self, request: CoapRequest, _peer: CoapPeer, now: float) -> CoapResponse | None:
         """Return the reading of a sensor that a GET names; None if the resource has to answer."""
@@ -111,6 +113,7 @@ class SensorAnswers:
 
     def ended(self, exchange: int) -> None:
         """Forget the observer, if the exchange has one."""
+        self._told.forget(exchange)
         if (asked := self._of_exchange.pop(exchange, None)) is None:
             return
         name, accept = asked
@@ -136,8 +139,9 @@ class SensorAnswers:
             response = _response(served, one.accept, reading, left_s)
             if response is None:
                 continue
-            for exchange, respond in list(one.exchanges.items()):
-                self._tell(exchange, respond, response, is_last=False)
+            for exchange, respond in one.exchanges.items():
+                self._told.add(exchange, respond, response, is_last=False)
+        self._told.go_on()
 
     def removed(self, name: str, response: CoapResponse) -> None:
         """A sensor is served no more: who observes it is told so.
@@ -149,18 +153,13 @@ class SensorAnswers:
         """
         self.changed(name)
         for one in self._observed.pop(name, {}).values():
-            for exchange, respond in list(one.exchanges.items()):
+            for exchange, respond in one.exchanges.items():
                 del self._of_exchange[exchange]
-                self._tell(exchange, respond, response, is_last=True)
+                self._told.add(exchange, respond, response, is_last=True)
+        self._told.go_on()
 
-    def _tell(
-        self, exchange: int, respond: RespondTo, response: CoapResponse, *, is_last: bool
-    ) -> None:
-        """Tell one observer; whatever that raises, the others are told too."""
-        try:
-            respond(exchange, response, is_last)
-        except Exception as error:  # nobody foresaw it
-            self._failures.failed("tell an observer of a sensor", error, str(exchange))
+    def _failed(self, error: Exception, exchange: int) -> None:
+        self._failures.failed("tell an observer of a sensor", error, str(exchange))
 
     def _keep(self, options: tuple[Option, ...], name: str, response: KeptResponse) -> None:
         """Keep a response, so that it can be taken back when the sensor has another reading."""

@@ -10,7 +10,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Final
 
 from coap_engine import codes
@@ -19,6 +18,7 @@ from gateway.base.event_log.counted_lines import CountedLines
 from gateway.base.event_log.failures import Failures
 from gateway.coap.responders import RespondTo
 from gateway.coap.sensors.handler_calls import ServedDevice, is_busy
+from gateway.coap.told_in_turns import ToldInTurns
 
 CHANGED_S: Final = 0.1
 
@@ -48,6 +48,7 @@ class DeviceObservers:
         self._changed: set[_Key] = set()
         self._telling: dict[_Key, asyncio.Task[None]] = {}
         self._failures = Failures(CountedLines(_log, time.monotonic))
+        self._in_turns = ToldInTurns(self._failed)
 
     def __len__(self) -> int:
         return len(self._of_exchange)
@@ -60,6 +61,7 @@ class DeviceObservers:
 
     def ended(self, exchange: int) -> None:
         """Tell one less; nothing if it is none."""
+        self._in_turns.forget(exchange)
         if (found := self._of_exchange.pop(exchange, None)) is None:
             return
         key, asked = found
@@ -90,7 +92,8 @@ class DeviceObservers:
         for exchanges in self._observed.pop(key, {}).values():
             for exchange, respond in exchanges.items():
                 del self._of_exchange[exchange]
-                self._respond(exchange, respond, _REMOVED, is_last=True)
+                self._in_turns.add(exchange, respond, _REMOVED, is_last=True)
+        self._in_turns.go_on()
 
     async def stop(self) -> None:
         """Tell nobody any more."""
@@ -126,11 +129,8 @@ class DeviceObservers:
         for exchange, respond in list(exchanges.items()):
             if is_last:
                 self.ended(exchange)
-            self._respond(exchange, respond, response, is_last=is_last)
+            self._in_turns.add(exchange, respond, response, is_last=is_last)
+        self._in_turns.go_on()
 
-    def _respond(
-        self, exchange: int, respond: RespondTo, response: CoapResponse, *, is_last: bool
-    ) -> None:
-        """Tell one observer; whatever that raises, the others are told too."""
-        step = partial(respond, exchange, response, is_last)
-        self._failures.tried("tell an observer of a device", step, exchange)
+    def _failed(self, error: Exception, exchange: int) -> None:
+        self._failures.failed("tell an observer of a device", error, str(exchange))

@@ -11,10 +11,11 @@ import pytest
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.base.in_turns import SHORT_PAUSE_S
-from gateway.coap.directory.answers import TOLD_AT_ONCE, DirectoryAnswers
+from gateway.coap.directory.answers import DirectoryAnswers
 from gateway.coap.directory.lookup_turns import PER_ASKER, LookUpTurns
 from gateway.coap.peers import SessionAddress
 from gateway.coap.responders import PendingResponse
+from gateway.coap.told_in_turns import TOLD_AT_ONCE
 from resource_directory.link_format import parse
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
