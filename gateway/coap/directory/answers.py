@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -94,10 +94,10 @@ class DirectoryAnswers:
         if isinstance(answer, Fetch):
             return _SimpleRegistration(answer, self._fetched)
         if isinstance(answer, SlowLookUp):
-            if not self._turns.has_room(peer.host):
+            if not self._turns.has_room(peer.host, is_stranger=peer.principal is None):
                 return _BUSY
             waiting = self._wait_to_watch(request) if request.observe else None
-            return _SlowAnswer(self._service, self._turns, peer.host, answer, waiting)
+            return _SlowAnswer(self._service, self._turns, peer, answer, waiting)
         if asked.method != GET:
             self.changed()
         return _response(answer)
@@ -237,13 +237,13 @@ class _SlowAnswer:
         self,
         service: DirectoryService,
         turns: LookUpTurns,
-        asker: Hashable,
+        peer: CoapPeer,
         slow: SlowLookUp,
         end_watch: Callable[[], None] | None,
     ) -> None:
         self._service = service
         self._turns = turns
-        self._asker = asker
+        self._peer = peer
         self._slow = slow
         self._end_watch = end_watch or (lambda: None)
 
@@ -257,7 +257,8 @@ class _SlowAnswer:
                 self._end_watch()
             return answer is not None
 
-        end_turns = self._turns.begin(self._asker, step)
+        is_stranger = self._peer.principal is None
+        end_turns = self._turns.begin(self._peer.host, step, is_stranger=is_stranger)
 
         def end() -> None:
             end_turns()

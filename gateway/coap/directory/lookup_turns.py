@@ -18,12 +18,16 @@ from gateway.base.in_turns import SHORT_PAUSE_S
 
 _log = logging.getLogger(__name__)
 
+_Asker = tuple[bool, Hashable]
+"""True of a stranger; and for whom."""
 LookupStep = Callable[[], bool]
 """Does a slice, and says whether that was the last one."""
 
 PER_ASKER: Final = 8
+OF_STRANGERS: Final = 64
 UNDER_WAY: Final = 128
-"""Look-ups of one asker, and of all, that are gone on with; others are refused meanwhile."""
+"""Look-ups of one asker, of all strangers and of all that are gone on with; others are refused
+meanwhile. Who is known has a part that no number of strangers' addresses takes."""
 
 
 class LookUpTurns:
@@ -42,34 +46,42 @@ class LookUpTurns:
     ) -> None:
         self._call_later = call_later
         self._clock = clock
-        self._by_asker: dict[Hashable, deque[LookupStep]] = {}
+        self._by_asker: dict[_Asker, deque[LookupStep]] = {}
         self._is_called = False
         self._failures = Failures(CountedLines(_log, clock))
 
-    def has_room(self, asker: Hashable) -> bool:
+    def has_room(self, asker: Hashable, *, is_stranger: bool = False) -> bool:
         """Return whether one more may begin for somebody."""
-        own = len(self._by_asker.get(asker, ()))
-        return own < PER_ASKER and sum(map(len, self._by_asker.values())) < UNDER_WAY
+        if len(self._by_asker.get((is_stranger, asker), ())) >= PER_ASKER:
+            return False
+        by_strangers = [len(steps) for of, steps in self._by_asker.items() if of[0]]
+        if is_stranger and sum(by_strangers) >= OF_STRANGERS:
+            return False
+        return sum(map(len, self._by_asker.values())) < UNDER_WAY
 
-    def begin(self, asker: Hashable, step: LookupStep) -> Callable[[], None]:
+    def begin(
+        self, asker: Hashable, step: LookupStep, *, is_stranger: bool = False
+    ) -> Callable[[], None]:
         """Go on with something from the next turn on.
 
         Args:
             asker: for whom; each has a slice in turn.
             step: does a slice.
+            is_stranger: nobody knows who that is.
 
         Returns:
             What ends it before its end.
 
         """
-        steps = self._by_asker.setdefault(asker, deque())
+        of = (is_stranger, asker)
+        steps = self._by_asker.setdefault(of, deque())
         steps.append(step)
         self._wake(0.0)
 
         def end() -> None:
             if step in steps:
                 steps.remove(step)
-                self._leave(asker)
+                self._leave(of)
 
         return end
 
@@ -104,6 +116,6 @@ class LookUpTurns:
             self._failures.failed("look-up", error)
             return True
 
-    def _leave(self, asker: Hashable) -> None:
+    def _leave(self, asker: _Asker) -> None:
         if not self._by_asker.get(asker, True):
             del self._by_asker[asker]

@@ -12,7 +12,7 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.base.in_turns import SHORT_PAUSE_S
 from gateway.coap.directory.answers import DirectoryAnswers
-from gateway.coap.directory.lookup_turns import PER_ASKER, LookUpTurns
+from gateway.coap.directory.lookup_turns import OF_STRANGERS, PER_ASKER, LookUpTurns
 from gateway.coap.peers import SessionAddress
 from gateway.coap.responders import PendingResponse
 from gateway.coap.told_in_turns import TOLD_AT_ONCE
@@ -197,6 +197,25 @@ def test_who_asks_much_waits_for_himself_and_others_have_their_turn() -> None:
     assert order.index("lamp") <= 1
     assert len(order) == PER_ASKER + 1
     assert isinstance(world.ask(GET, "rd-lookup/ep", "ep=n7"), CoapResponse)
+
+
+def test_strangers_of_however_many_addresses_leave_who_is_known_a_part() -> None:
+    world = World()
+    world.fill(4_000)
+    taken, refused = 0, 0
+    for number in range(40):
+        stranger = CoapPeer(("192.0.2.1", number), f"2001:db8:{number}::/64")
+        for _ in range(PER_ASKER):
+            later = world.ask_slowly("rd-lookup/res", *SLOW, peer=stranger)
+            assert later is not None
+            if isinstance(later, CoapResponse):
+                assert later.code == 0xA3
+                refused += 1
+            else:
+                later.begin(lambda _: None, nobody)
+                taken += 1
+    assert (taken, refused) == (OF_STRANGERS, 40 * PER_ASKER - OF_STRANGERS)
+    assert not isinstance(world.ask_slowly("rd-lookup/res", *SLOW), CoapResponse)
 
 
 def test_a_look_up_that_nobody_waits_for_any_more_is_not_gone_on_with() -> None:
