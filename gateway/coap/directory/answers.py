@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import time
-from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Final
 
 from aiocoap.numbers.constants import COAP_PORT, COAPS_PORT
@@ -15,13 +12,11 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
-from gateway.base.event_log.counted_lines import CountedLines
-from gateway.base.event_log.failures import Failures
+from gateway.coap.directory.look_ups_again import LookUp, LookUpsAgain
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
 from gateway.coap.responders import AskForBody, PendingResponse, RespondTo, WithoutTurn
-from gateway.coap.told_in_turns import TOLD_AT_ONCE
 from resource_directory.exchange import (
     GET,
     LINK_FORMAT,
@@ -53,7 +48,8 @@ class DirectoryAnswers:
     """Answers what is asked of the directory, and tells who observes its look-ups.
 
     A look-up that goes through very many registrations is answered some turns later. What is
-    observed is looked up again in such turns too, once for all who observe the same.
+    observed is looked up again in such turns too, once for all who observe the same; what takes
+    several waits for its like alone, so that who observes much that takes long delays nobody else.
 
     Who registers simply (RFC 9176, section 5.1) is asked for its links, from the port and in the
     session that it asked in, before it is answered.
@@ -74,13 +70,8 @@ class DirectoryAnswers:
         self._turns = turns
         self._watched: dict[int, _Watched] = {}
         self._of_exchange: dict[int, int] = {}
-        # In the order in which they changed; the first is looked up if `_again`.
-        self._changed: dict[_LookUp, set[int]] = {}
-        self._again: SlowLookUp | None = None
-        # What the first one is answered with by now, and the watches that are to be told of it.
-        self._answer: DirectoryAnswer | None = None
-        self._telling: deque[int] = deque()
-        self._failures = Failures(CountedLines(_log, time.monotonic))
+        self._slow = LookUpsAgain(service, now, turns, self._tell)
+        self._quick = LookUpsAgain(service, now, turns, self._tell, self._are_slow)
         self._waiting = WaitingWatches()
 
     def answer(
@@ -114,6 +105,7 @@ class DirectoryAnswers:
             return False
         watched = self._watched[watch] = _Watched(exchange, asked, respond)
         self._of_exchange[exchange] = watch
+        watched.is_slow = waiting is not None
         if waiting is not None and waiting.is_stale:
             self._tell_again([(watch, watched)])
         return True
@@ -134,11 +126,17 @@ class DirectoryAnswers:
         )
 
     def _tell_again(self, stale: Iterable[tuple[int, _Watched]]) -> None:
-        is_idle = not self._changed
         for watch, watched in stale:
-            self._changed.setdefault(watched.look_up, set()).add(watch)
-        if is_idle and self._changed:
-            self._turns.begin(self, self._tell)
+            again = self._slow if watched.is_slow else self._quick
+            again.add(watched.look_up, watch)
+
+    def _are_slow(self, look_up: LookUp, watches: Iterable[int]) -> None:
+        """Make a look-up that takes long again behind others of its kind alone."""
+        for watch in watches:
+            watched = self._watched.get(watch)
+            if watched is not None:
+                watched.is_slow = True
+                self._slow.add(look_up, watch)
 
     def _wait_to_watch(self, request: CoapRequest) -> Callable[[], None] | None:
         """Watch a look-up that is answered later; returns what ends that if nobody observes it."""
@@ -166,52 +164,7 @@ class DirectoryAnswers:
         self.changed()
         return answer
 
-    def _tell(self) -> bool:
-        """Go on with the look-up that changed first, and return whether there is no more to
-        tell."""
-        look_up = next(iter(self._changed))
-        step = partial(self._tell_of, look_up)
-        if not self._failures.tried("tell of a look-up", step, "/".join(look_up[0])):
-            self._give_up(look_up)
-        return not self._changed
-
-    def _give_up(self, look_up: _LookUp) -> None:
-        """End the observation of a look-up that can't be answered any more; the others go on."""
-        self._again = self._answer = None
-        telling, self._telling = self._telling, deque()
-        for watch in sorted(self._changed.pop(look_up, set()).union(telling)):
-            step = partial(self._tell_one, watch, DirectoryAnswer(codes.INTERNAL_SERVER_ERROR))
-            self._failures.tried("tell an observer of a look-up", step)
-
-    def _tell_of(self, look_up: _LookUp) -> None:
-        if self._answer is None:
-            self._look_up(look_up)
-        if self._answer is None:
-            return
-        for _ in range(min(TOLD_AT_ONCE, len(self._telling))):
-            step = partial(self._tell_one, self._telling.popleft(), self._answer)
-            self._failures.tried("tell an observer of a look-up", step)
-        if not self._telling:
-            self._answer = None
-            changed_meanwhile = self._changed.pop(look_up)
-            if changed_meanwhile:
-                self._changed[look_up] = changed_meanwhile  # behind all others
-
-    def _look_up(self, look_up: _LookUp) -> None:
-        """Do a part of a look-up that has changed, or have its answer."""
-        if self._again is None:
-            # What changes from here on is told in another notification.
-            self._telling = deque(sorted(self._changed[look_up]))
-            self._changed[look_up] = set()
-            path, query, accept = look_up
-            asked = DirectoryRequest(GET, path, query, accept=accept)
-            answer = self._service.answer(asked, self._now())
-        else:
-            answer = self._service.go_on(self._again) or self._again
-        self._again = answer if isinstance(answer, SlowLookUp) else None
-        self._answer = answer if isinstance(answer, DirectoryAnswer) else None
-
-    def _tell_one(self, watch: int, answer: DirectoryAnswer) -> None:
+    def _tell(self, watch: int, answer: DirectoryAnswer) -> None:
         watched = self._watched.get(watch)
         if watched is None:
             return
@@ -224,10 +177,6 @@ class DirectoryAnswers:
         if answer.etag in watched.request.etags:
             answer = DirectoryAnswer(VALID, etag=answer.etag)
         watched.respond(watched.exchange, _response(answer), False)
-
-
-_LookUp = tuple[tuple[str, ...], tuple[str, ...], int | None]
-"""Path, query and Accept: who asks for the same is answered the same."""
 
 
 class _SlowAnswer:
@@ -285,13 +234,14 @@ class _SimpleRegistration(WithoutTurn):
 class _Watched:
     """A look-up that is observed, and the tag of what was last said of it."""
 
-    __slots__ = ("etag", "exchange", "look_up", "request", "respond")
+    __slots__ = ("etag", "exchange", "is_slow", "look_up", "request", "respond")
 
     def __init__(self, exchange: int, request: DirectoryRequest, respond: RespondTo) -> None:
         self.exchange = exchange
         self.request = request
         self.respond = respond
-        self.look_up = (request.path, request.query, request.accept)
+        self.look_up: LookUp = (request.path, request.query, request.accept)
+        self.is_slow = False
         self.etag: bytes | None = None
 
 

@@ -266,6 +266,25 @@ def test_very_many_observers_are_told_in_turns_and_of_what_changes_meanwhile_too
     assert {one for one, last in told.items() if "/y>" not in last} == {1}
 
 
+def test_who_observes_much_that_takes_long_delays_nobody_else() -> None:
+    world = World()
+    world.fill(4_000)
+    for number in range(20):
+        assert world.observe(
+            number, "rd-lookup/res", "rt=a*", "href=coap*", f"count={8_000 + number}"
+        )
+    assert world.observe(20, "rd-lookup/res", "ep=x")
+    payload = b"</x>;rt=a"
+    for name in (b"first", b"second"):
+        asked = request(POST, "rd", "ep=x", payload=payload + b";title=" + name)
+        world.answers.answer(asked, PUMP, 0.0)
+        world.turns()
+        order = [exchange for exchange, _ in world.told]
+        assert order.index(20) <= 1
+        assert sorted(order) == list(range(21))
+        world.told.clear()
+
+
 def test_what_changes_while_it_is_looked_up_again_is_told_in_the_end() -> None:
     world = World()
     world.fill(4_000)
