@@ -12,7 +12,7 @@ from coap_engine import codes, option_numbers
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, value_of
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
-from gateway.coap.directory.look_ups_again import LookUp, LookUpsAgain
+from gateway.coap.directory.look_ups_again import AskedLookUp, LookUpsAgain
 from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
@@ -130,7 +130,7 @@ class DirectoryAnswers:
             again = self._slow if watched.is_slow else self._quick
             again.add(watched.look_up, watch)
 
-    def _are_slow(self, look_up: LookUp, watches: Iterable[int]) -> None:
+    def _are_slow(self, look_up: AskedLookUp, watches: Iterable[int]) -> None:
         """Make a look-up that takes long again behind others of its kind alone."""
         for watch in watches:
             watched = self._watched.get(watch)
@@ -240,7 +240,7 @@ class _Watched:
         self.exchange = exchange
         self.request = request
         self.respond = respond
-        self.look_up: LookUp = (request.path, request.query, request.accept)
+        self.look_up: AskedLookUp = (request.path, request.query, request.accept)
         self.is_slow = False
         self.etag: bytes | None = None
 

@@ -18,11 +18,11 @@ from resource_directory.service import DirectoryService
 
 _log = logging.getLogger(__name__)
 
-LookUp = tuple[tuple[str, ...], tuple[str, ...], int | None]
+AskedLookUp = tuple[tuple[str, ...], tuple[str, ...], int | None]
 """Path, query and Accept: who asks for the same is answered the same."""
 TellWatch = Callable[[int, DirectoryAnswer], None]
 """Tells who has a watch."""
-PassOn = Callable[[LookUp, Iterable[int]], None]
+PassOn = Callable[[AskedLookUp, Iterable[int]], None]
 """Takes a look-up that takes several turns, and the watches that are to be told."""
 
 
@@ -51,7 +51,7 @@ class LookUpsAgain:
         self._turns = turns
         self._tell = tell
         self._pass_on = pass_on
-        self._changed: dict[LookUp, set[int]] = {}
+        self._changed: dict[AskedLookUp, set[int]] = {}
         self._again: SlowLookUp | None = None
         """The first, if it takes several turns."""
         self._answer: DirectoryAnswer | None = None
@@ -59,7 +59,7 @@ class LookUpsAgain:
         self._telling: deque[int] = deque()
         self._failures = Failures(CountedLines(_log, time.monotonic))
 
-    def add(self, look_up: LookUp, watch: int) -> None:
+    def add(self, look_up: AskedLookUp, watch: int) -> None:
         """Make a look-up again for one who observes it, from the next turn on."""
         is_idle = not self._changed
         self._changed.setdefault(look_up, set()).add(watch)
@@ -74,21 +74,21 @@ class LookUpsAgain:
             self._give_up(look_up)
         return not self._changed
 
-    def _give_up(self, look_up: LookUp) -> None:
+    def _give_up(self, look_up: AskedLookUp) -> None:
         """End the observation of a look-up that can't be answered any more; the others go on."""
         failed = DirectoryAnswer(codes.INTERNAL_SERVER_ERROR)
         for watch in sorted(self._taken(look_up)):
             step = partial(self._tell, watch, failed)
             self._failures.tried("tell an observer of a look-up", step)
 
-    def _taken(self, look_up: LookUp) -> set[int]:
+    def _taken(self, look_up: AskedLookUp) -> set[int]:
         """Return who is to be told of a look-up, which is left here."""
         watches = self._changed.pop(look_up, set()).union(self._telling)
         self._again = self._answer = None
         self._telling = deque()
         return watches
 
-    def _tell_of(self, look_up: LookUp) -> None:
+    def _tell_of(self, look_up: AskedLookUp) -> None:
         if self._answer is None:
             self._look_up(look_up)
         if self._answer is None:
@@ -102,7 +102,7 @@ class LookUpsAgain:
             if changed_meanwhile:
                 self._changed[look_up] = changed_meanwhile  # behind all others
 
-    def _look_up(self, look_up: LookUp) -> None:
+    def _look_up(self, look_up: AskedLookUp) -> None:
         """Do a part of a look-up, or have its answer."""
         if self._again is None:
             # What changes from here on is told in another notification.
