@@ -26,7 +26,7 @@ from gateway.coap.access import CoapAccess
 from gateway.coap.directory.fleet_observing import FleetObservations
 from gateway.coap.fleet_directory.search import DirectoryQuestion, DirectorySearch
 from gateway.coap.fleet_directory.searches import DirectorySearches
-from gateway.coap.fleet_directory.targets import LookedUp, links_of, targets
+from gateway.coap.fleet_directory.targets import LookedUp, is_too_long, links_of, targets
 from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from gateway.coap.peers import shown_by
 from gateway.coap.remote.reply import OnReply
@@ -238,12 +238,21 @@ class FleetLookUps:
         looked_up, record = self._searches.looked_up(number), question.record
         assert isinstance(looked_up.asker, Principal)
         who = self._access.introduced(looked_up.asker)
+        asked = looked_up.request(question.page, *who, count=question.count)
         try:
-            links = links_of(await self._ask(record, looked_up.request(question.page, *who)))
+            response = await self._ask(record, asked)
         except (TimeoutError, TooManyError):
-            links = None
-        self._searches.answered(number, record.id, links, self._loop.time())
+            self._searches.answered(number, record.id, None, self._loop.time())
+        else:
+            self._take(number, record.id, response)
         self._soon()
+
+    def _take(self, number: int, gateway_id: str, response: ResourceResponse) -> None:
+        now = self._loop.time()
+        if is_too_long(response):
+            self._searches.too_long(number, gateway_id, now)
+        else:
+            self._searches.answered(number, gateway_id, links_of(response), now)
 
     def _give_up(self, now: float) -> None:
         self._searches.handle_timer(now)

@@ -19,7 +19,7 @@ from gateway.base.event_log.failures import Failures
 from gateway.coap.access import CoapAccess
 from gateway.coap.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
 from gateway.coap.fleet_directory.search import UriOfMember
-from gateway.coap.fleet_directory.targets import LookedUp, links_of
+from gateway.coap.fleet_directory.targets import LookedUp, is_too_long, links_of
 from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.coap.responders import RespondTo
 from gateway.trust.policy.principal import Principal
@@ -185,13 +185,22 @@ class FleetObservations:
     def _begin(self, shared: _Shared, record: MemberRecord) -> None:
         looked_up = shared.core.looked_up
         assert isinstance(looked_up.asker, Principal)
-        request = looked_up.request(0, *self._access.introduced(looked_up.asker))
+        who, count = self._access.introduced(looked_up.asker), shared.core.count_of(record.id)
+        request = looked_up.request(0, *who, count=count)
 
         def told(reply: RemoteReply) -> None:
             response = reply.response
             links = None if response is None else links_of(response)
             if not reply.goes_on:
                 shared.ends.pop(record.id, None)
+                is_long = response is not None and is_too_long(response)
+                begin = partial(self._begin, shared, record)
+                if (
+                    is_long
+                    and shared.core.too_long(record.id)
+                    and self._failures.tried("subscription at a directory", begin, record.id)
+                ):
+                    return  # for fewer links
                 refused = response is not None and response.code >> 5 == _CLIENT_ERROR
                 links = [] if refused else None
                 if not refused and self._retry is None:

@@ -13,7 +13,7 @@ from typing import Final
 from gateway.coap.fleet_directory.kept import STALE_S
 from gateway.coap.fleet_directory.partial import partial_link
 from gateway.coap.fleet_directory.search import UriOfMember
-from gateway.coap.fleet_directory.targets import PAGE_LINKS, LookedUp, serving
+from gateway.coap.fleet_directory.targets import FEWER_LINKS, PAGE_LINKS, LookedUp, serving
 from light_dataclasses import dataclass
 from resource_directory.link_format import WebLink
 from tree_handler.members.member import MemberRecord
@@ -29,6 +29,8 @@ class _Part:
     record: MemberRecord
     links: Sequence[WebLink] = ()
     is_told: bool = field(default=False)
+    count: int = field(default=PAGE_LINKS)
+    """So many links it is asked for."""
     silent_since: float | None = None
 
 
@@ -81,6 +83,19 @@ class ObservedLookUp:
         elif part.silent_since is None:
             part.silent_since = now
 
+    def count_of(self, gateway_id: str) -> int:
+        """Return how many links a gateway is asked for."""
+        return self._parts[gateway_id].count
+
+    def too_long(self, gateway_id: str) -> bool:
+        """Note that so many do not fit between gateways; return whether to ask for fewer."""
+        part = self._parts.get(gateway_id)
+        fewer = None if part is None else FEWER_LINKS.get(part.count)
+        if part is None or fewer is None:
+            return False
+        part.count = fewer
+        return True
+
     @property
     def silent(self) -> list[MemberRecord]:
         """Those where to subscribe again when they are in reach."""
@@ -100,6 +115,6 @@ class ObservedLookUp:
             if is_known:
                 served = serving(part.record, self._way_to(part.record))
                 found += [served.located(link, age_s) for link in part.links]
-            if len(part.links) >= PAGE_LINKS or (age_s is not None and not is_known):
+            if len(part.links) >= part.count or (age_s is not None and not is_known):
                 missing.append(name)
         return [*found, *partial_link(self.looked_up.path, missing)]

@@ -13,7 +13,7 @@ from typing import Final
 
 from gateway.coap.fleet_directory.kept import KeptLookUps
 from gateway.coap.fleet_directory.partial import partial_link
-from gateway.coap.fleet_directory.targets import PAGE_LINKS, LookedUp, serving
+from gateway.coap.fleet_directory.targets import FEWER_LINKS, PAGE_LINKS, LookedUp, serving
 from light_dataclasses import dataclass
 from resource_directory.errors import InvalidParameterError
 from resource_directory.link_format import WebLink, serialise
@@ -40,23 +40,29 @@ class DirectoryQuestion:
     Attributes:
         record: its own.
         page: which part of its answer; see `LookedUp.request`.
+        count: links of a part.
 
     """
 
     record: MemberRecord
     page: int
+    count: int = PAGE_LINKS
 
 
 class _AskedGateway:
     """A gateway of one search, with the links that it has told so far."""
 
-    __slots__ = ("links", "page", "place", "record")
+    __slots__ = ("count", "links", "place", "record")
 
     def __init__(self, record: MemberRecord, place: int) -> None:
         self.record = record
         self.place = place
         self.links: list[WebLink] = []
-        self.page = 0
+        self.count = PAGE_LINKS
+
+    def question(self) -> DirectoryQuestion:
+        """Ask for what comes behind the links that it has answered."""
+        return DirectoryQuestion(self.record, len(self.links) // self.count, self.count)
 
 
 class DirectorySearch:
@@ -156,14 +162,24 @@ class DirectorySearch:
             del self._waiting[gateway_id]
             self._silent(waiting.place, waiting.record, now)
             return
-        waiting.links += links
-        if len(links) >= PAGE_LINKS and len(waiting.links) < LINKS_MAX:
-            waiting.page += 1
-            self._more.append(DirectoryQuestion(waiting.record, waiting.page))
+        is_full = len(links) >= waiting.count
+        waiting.links += links[: waiting.count]
+        if is_full and len(waiting.links) < LINKS_MAX:
+            self._more.append(waiting.question())
             return
         del self._waiting[gateway_id]
         self._kept.keep(self.looked_up.key(gateway_id), waiting.links, now)
         self._settle(waiting.place, self._told(waiting.record, waiting.links))
+
+    def too_long(self, gateway_id: str, now: float) -> None:
+        """Ask a gateway for fewer links, whose answer was more than fits between gateways."""
+        waiting = self._waiting.get(gateway_id)
+        fewer = None if waiting is None else FEWER_LINKS.get(waiting.count)
+        if waiting is None or fewer is None:
+            self.answered(gateway_id, None, now)
+            return
+        waiting.count = fewer
+        self._more.append(waiting.question())
 
     def give_up(self, now: float) -> None:
         """The time is over: who has not answered is not waited for."""

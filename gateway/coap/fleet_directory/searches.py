@@ -113,6 +113,12 @@ class DirectorySearches:
         if search is not None:
             search.answered(gateway_id, links, now)
 
+    def too_long(self, number: int, gateway_id: str, now: float) -> None:
+        """Ask a gateway for fewer links; see `DirectorySearch.too_long`."""
+        search = self._searches.get(number)
+        if search is not None:
+            search.too_long(gateway_id, now)
+
     def take_over(self) -> list[tuple[int, DirectorySearch]]:
         """Return those that are at their end; they are forgotten here."""
         over = [(number, one) for number, one in self._searches.items() if one.is_over]

@@ -16,8 +16,11 @@ from tree_handler.members.place import Place
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 PAGE_LINKS: Final = 200
-"""Links that a gateway is asked for at one time."""
+"""Links that a gateway is asked for at one time ..."""
+FEWER_LINKS: Final = {PAGE_LINKS: 40, 40: 8, 8: 1}
+"""... and how many where so many are more than an answer between gateways may be long (64 KiB)."""
 _CLIENT_ERROR: Final = 4
+_FAILED: Final = 5 << 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +43,23 @@ class LookedUp:
         return gateway_id, self.path, self.query.asked, self.asker
 
     def request(
-        self, page: int, identity: str | None = None, roles: tuple[str, ...] = ()
+        self,
+        page: int,
+        identity: str | None = None,
+        roles: tuple[str, ...] = (),
+        *,
+        count: int = PAGE_LINKS,
     ) -> ResourceRequest:
         """Return what a gateway is asked.
 
         Args:
-            page: which part of its answer, of `PAGE_LINKS` links.
+            page: which part of its answer.
             identity: who asks, as other gateways are told.
             roles: theirs.
+            count: links of a part.
 
         """
-        query = (*self.query.asked, f"count={PAGE_LINKS}", f"page={page}")
+        query = (*self.query.asked, f"count={count}", f"page={page}")
         return ResourceRequest("GET", self.path, query, None, LINK_FORMAT, b"", identity, roles)
 
 
@@ -93,6 +102,11 @@ def links_of(response: ResourceResponse) -> list[WebLink] | None:
         except LinkFormatError:
             return None
     return [] if response.code >> 5 == _CLIENT_ERROR else None
+
+
+def is_too_long(response: ResourceResponse) -> bool:
+    """Return whether an answer may have been more than fits between gateways: 5.00 says so."""
+    return response.code == _FAILED
 
 
 def serving(record: MemberRecord, way: str) -> ServingGateway:

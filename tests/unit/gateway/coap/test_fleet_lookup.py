@@ -48,6 +48,7 @@ class Directories:
         self.asked: list[tuple[str, ResourceRequest]] = []
         self.silent: set[str] = set()
         self.refusing: set[str] = set()
+        self.too_long: set[str] = set()
         self.links: dict[str, str] = {}
         for number, (gateway_id, place) in enumerate(places.items()):
             self._add(gateway_id, place, f"10.0.0.{number % 250}")
@@ -87,6 +88,8 @@ class Directories:
             raise TimeoutError
         if record.id in self.refusing:
             return ResourceResponse(codes.FORBIDDEN, b"not you")
+        if record.id in self.too_long and "count=200" in asked.query:
+            return ResourceResponse(codes.INTERNAL_SERVER_ERROR, b"payload of 70000 bytes")
         return ResourceResponse(codes.CONTENT, self.links[record.id].encode(), 40)
 
     def answer(self, asked: CoapRequest, *_: object) -> CoapResponse:
@@ -189,6 +192,17 @@ async def test_what_a_policy_elsewhere_does_not_let_them_read_is_not_there() -> 
     fleet = Directories(PLACES)
     fleet.refusing = {"gw-c"}
     assert {one.split()[0] for one in await fleet.found("scope=domain")} == {"gw-b", "gw-here"}
+
+
+async def test_a_directory_whose_links_do_not_fit_into_an_answer_is_asked_for_fewer() -> None:
+    fleet = Directories(PLACES)
+    before = await fleet.found("scope=all", "rt=*")
+    fleet.too_long = {"gw-c"}
+    assert await fleet.found("scope=all") == before
+    assert [asked.query[-2] for name, asked in fleet.asked if name == "gw-c"][-2:] == [
+        "count=200",
+        "count=40",
+    ]
 
 
 async def test_a_part_of_a_large_answer_asks_no_more_gateways_than_it_needs() -> None:

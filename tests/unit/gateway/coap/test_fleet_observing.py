@@ -56,6 +56,7 @@ class Fleet:
         ]
         self.subscribed: dict[str, OnReply] = {}
         self.begun = 0
+        self.asked: list[tuple[str, ...]] = []
         self.subscriptions_that_fail = 0
         self.told: list[tuple[int, CoapResponse, bool]] = []
         self.access = Access()
@@ -77,6 +78,7 @@ class Fleet:
             self.subscriptions_that_fail -= 1
             raise ValueError("no room")
         self.begun += 1
+        self.asked.append(request.query)
         self.subscribed[record.id] = told
         return lambda: self.subscribed.pop(record.id, None) and None
 
@@ -195,4 +197,19 @@ async def test_a_gateway_at_which_a_subscription_failed_is_subscribed_at_again()
     fleet.subscribed.clear()
     await fleet.until(lambda: len(fleet.subscribed) == 2)
     assert fleet.subscriptions_that_fail == 0
+    fleet.observing.stop()
+
+
+async def test_a_directory_whose_links_do_not_fit_into_an_answer_is_subscribed_for_fewer() -> None:
+    fleet = Fleet(1)
+    assert fleet.observe(1, "rt=valve")
+    for _ in range(2):
+        fleet.all_have(ResourceResponse(codes.INTERNAL_SERVER_ERROR, b"too long"), is_last=True)
+    assert fleet.asked == [("rt=valve", f"count={count}", "page=0") for count in (200, 40, 8)]
+    fleet.all_have(ResourceResponse(codes.CONTENT, b",".join([b"</a>"] * 8), 40))
+    await fleet.until(lambda: fleet.told)
+    assert b"missing=1" in fleet.told[-1][1].payload, "there may be more"
+    fleet.all_have(HAS)
+    await fleet.until(lambda: b"</q/-/-/gw-000/valve>" in fleet.told[-1][1].payload)
+    assert b"missing" not in fleet.told[-1][1].payload
     fleet.observing.stop()

@@ -41,12 +41,20 @@ def links(number: int) -> list[WebLink]:
 
 
 def run(
-    searches: DirectorySearches, number: int, has: dict[str, int], draw: st.DataObject | None = None
+    searches: DirectorySearches,
+    number: int,
+    has: dict[str, int],
+    draw: st.DataObject | None = None,
+    long: frozenset[str] = frozenset(),
+    fits: int = 1,
 ) -> list[WebLink]:
-    """Answer all questions, in any order; who is not in ``has`` is silent."""
-    open_: list[tuple[str, int]] = []
+    """Answer all questions, in any order; who is not in ``has`` is silent.
+
+    Of parts with one of the links ``long`` only those of so many links fit into an answer.
+    """
+    open_: list[tuple[str, int, int]] = []
     while True:
-        open_ += [(one.record.id, one.page) for _, one in searches.questions(0.0)]
+        open_ += [(one.record.id, one.page, one.count) for _, one in searches.questions(0.0)]
         assert len(open_) <= AT_ONCE
         for of, search in searches.take_over():
             assert of == number
@@ -55,10 +63,13 @@ def run(
             assert searches.is_eager
             continue
         at = 0 if draw is None else draw.draw(st.integers(0, len(open_) - 1))
-        gateway_id, page = open_.pop(at)
+        gateway_id, page, of_page = open_.pop(at)
         count = has.get(gateway_id)
-        told = None if count is None else links(count)[page * PAGE_LINKS : (page + 1) * PAGE_LINKS]
-        searches.answered(number, gateway_id, told, 0.0)
+        told = None if count is None else links(count)[page * of_page : (page + 1) * of_page]
+        if told and of_page > fits and any(link.href in long for link in told):
+            searches.too_long(number, gateway_id, 0.0)
+        else:
+            searches.answered(number, gateway_id, told, 0.0)
 
 
 @given(st.data(), st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=80))
@@ -109,6 +120,26 @@ def test_a_gateway_with_many_links_is_asked_page_by_page() -> None:
     searches = made()
     number = searches.begin(look_up(), records(1), "host", lambda _: True, 0.0)
     assert len(run(searches, number, {"gw-0000": 2 * PAGE_LINKS + 3})) == 2 * PAGE_LINKS + 3
+
+
+@given(st.sets(st.integers(0, PAGE_LINKS + 50)), st.sampled_from([1, 8, 40, PAGE_LINKS]))
+def test_a_gateway_whose_links_do_not_fit_into_an_answer_is_asked_for_fewer(
+    numbers: set[int], fits: int
+) -> None:
+    searches, long = made(), frozenset(f"/{number}" for number in numbers)
+    number = searches.begin(look_up(), records(2), "host", lambda _: True, 0.0)
+    has = {"gw-0000": PAGE_LINKS + 50, "gw-0001": 1}
+    found = run(searches, number, has, long=long, fits=fits)
+    told = [link.href.rpartition("/")[2] for link in found]
+    assert told == [*map(str, range(PAGE_LINKS + 50)), "0"]
+
+
+def test_a_gateway_whose_single_link_does_not_fit_is_missing() -> None:
+    searches = made()
+    number = searches.begin(look_up(), records(2), "host", lambda _: True, 0.0)
+    has = {"gw-0000": 3, "gw-0001": 0}
+    (last,) = run(searches, number, has, long=frozenset({"/1"}), fits=0)
+    assert (last.get("missing"), last.get("gw")) == ("1", "gw-0000")
 
 
 def test_who_may_not_be_asked_is_not_and_is_not_missing_either() -> None:
