@@ -18,7 +18,7 @@ from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 PAGE_LINKS: Final = 200
 """Links that a gateway is asked for at one time ..."""
 FEWER_LINKS: Final = {PAGE_LINKS: 40, 40: 8, 8: 1}
-"""... and how many where so many are more than an answer between gateways may be long (64 KiB)."""
+"""... and the next number, where so many do not fit into an answer between gateways (64 KiB)."""
 _CLIENT_ERROR: Final = 4
 _FAILED: Final = 5 << 5
 
