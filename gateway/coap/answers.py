@@ -38,6 +38,7 @@ from gateway.coap.responders import (
     AskPeer,
     ImmediateResponder,
     KeptResponse,
+    OwnTurn,
     PendingResponse,
     RespondTo,
     WithoutTurn,
@@ -210,7 +211,8 @@ class Answers:
         if found is None:  # another one's end has ended it
             return
         asked, respond, by = found
-        waits = isinstance(by, Conditional | WriteInTurn | TurnOfWrite) and not by.has_begun
+        turns = Conditional | WriteInTurn | TurnOfWrite | OwnTurn
+        waits = isinstance(by, turns) and not by.has_begun
         if asked.request.code not in _READS and not waits:
             return
         refused = self._access.refusal(asked.request, asked.peer)

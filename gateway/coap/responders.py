@@ -62,6 +62,17 @@ class WithoutTurn:
     """
 
 
+class OwnTurn(WithoutTurn):
+    """A `PendingResponse` to a write that waits for a turn of its responder's.
+
+    Attributes:
+        has_begun: something may be done; before that, who may no more is refused.
+
+    """
+
+    has_begun = False
+
+
 class ImmediateResponder(Protocol):
     """Something that can answer some requests within a fraction of a millisecond."""
 

@@ -13,13 +13,14 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option, val
 from coap_engine.uint import decode_uint, encode_uint
 from dtls.datagrams import PeerAddress, join_host_port
 from gateway.coap.directory.look_ups_again import AskedLookUp, LookUpsAgain
-from gateway.coap.directory.lookup_turns import LookUpTurns
+from gateway.coap.directory.lookup_turns import LookupStep, LookUpTurns
 from gateway.coap.directory.waiting_watches import WaitingWatches
 from gateway.coap.peers import OscoreAddress, SessionAddress
-from gateway.coap.responders import AskForBody, PendingResponse, RespondTo, WithoutTurn
+from gateway.coap.responders import AskForBody, OwnTurn, PendingResponse, RespondTo, WithoutTurn
 from resource_directory.exchange import (
     GET,
     LINK_FORMAT,
+    POST,
     VALID,
     DirectoryAnswer,
     DirectoryRequest,
@@ -36,6 +37,8 @@ _GET_LINKS: Final = CoapRequest(
         (option_numbers.ACCEPT, encode_uint(LINK_FORMAT)),
     ),
 )
+LONG_PAYLOAD_BYTES: Final = 8_192
+"""A longer registration takes some milliseconds: it waits for its turn among what takes long."""
 _log = logging.getLogger(__name__)
 _BUSY: Final = CoapResponse(
     codes.SERVICE_UNAVAILABLE,
@@ -81,6 +84,8 @@ class DirectoryAnswers:
         asked = _asked(request, peer)
         if asked is None or not self._service.serves(asked.path):
             return None
+        if len(asked.payload) > LONG_PAYLOAD_BYTES and asked.method == POST:
+            return self._later(asked, peer)
         answer = self._service.answer(asked, self._now())
         if isinstance(answer, Fetch):
             return _SimpleRegistration(answer, self._fetched)
@@ -92,6 +97,23 @@ class DirectoryAnswers:
         if asked.method != GET:
             self.changed()
         return _response(answer)
+
+    def _later(self, asked: DirectoryRequest, peer: CoapPeer) -> CoapResponse | PendingResponse:
+        """Register much when it is its peer's turn among all that takes long."""
+        is_stranger = peer.principal is None
+        if not self._turns.has_room(peer.host, is_stranger=is_stranger):
+            return _BUSY
+
+        def register() -> CoapResponse:
+            answer = self._service.answer(asked, self._now())
+            self.changed()
+            assert isinstance(answer, DirectoryAnswer)  # it is no look-up, and has a payload
+            return _response(answer)
+
+        def begin(step: LookupStep) -> Callable[[], None]:
+            return self._turns.begin(peer.host, step, is_stranger=is_stranger)
+
+        return _LongRegistration(register, begin)
 
     def observe(self, exchange: int, request: CoapRequest, respond: RespondTo) -> bool:
         """Watch a look-up for an exchange; return whether it can be watched."""
@@ -214,6 +236,28 @@ class _SlowAnswer:
             self._end_watch()
 
         return end
+
+
+class _LongRegistration(OwnTurn):
+    """Registers many links in one of the turns for what takes long."""
+
+    def __init__(
+        self,
+        register: Callable[[], CoapResponse],
+        begin: Callable[[LookupStep], Callable[[], None]],
+    ) -> None:
+        self._register = register
+        self._begin = begin
+
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
+        """Register when it is its turn; what nobody waits for by then is not registered."""
+
+        def step() -> bool:
+            self.has_begun = True
+            done(self._register())
+            return True
+
+        return self._begin(step)
 
 
 class _SimpleRegistration(WithoutTurn):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from gateway.coap.access import CoapAccess
 from gateway.coap.answers import RENDERING_RATES, Answers
 from gateway.coap.peers import session_peer, udp_peer
 from gateway.coap.requester import plain_requester
-from gateway.coap.responders import RespondTo
+from gateway.coap.responders import AskForBody, OwnTurn, PendingResponse, RespondTo
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import access_of, open_access
 
@@ -227,3 +228,51 @@ async def test_a_resource_is_asked_20_times_a_second_for_a_stranger_s_host_and_5
     assert [answer is None for answer in others] == [True] * 30 + [False]
     assert world.answers.refusals() == {"renderings_host": 1, "renderings_full": 1}
     await world.answers.stop()
+
+
+class Registers(OwnTurn):
+    """A write that waits for a turn of its responder's."""
+
+    def __init__(self) -> None:
+        self.is_ended = False
+
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
+        def end() -> None:
+            self.is_ended = True
+
+        return end
+
+
+class AtTurns:
+    """Answers writes when it likes."""
+
+    def __init__(self) -> None:
+        self.segments = frozenset((PATH[1],))
+        self.waiting: list[Registers] = []
+
+    def observe(self, *_: object) -> bool:
+        return False
+
+    def ended(self, exchange: int) -> None:
+        pass
+
+    def answer(self, request: CoapRequest, _peer: CoapPeer, _now: float) -> PendingResponse:
+        self.waiting.append(Registers())
+        return self.waiting[-1]
+
+
+async def test_who_may_no_more_has_nothing_done_that_waits_for_a_turn_of_its_responder() -> None:
+    access = access_of({"psk:meter": "operator"})
+    meter = session_peer(1, PeerAddress(("192.0.2.1", 1)), PeerIdentity(Proof.PSK, "meter"))
+    told, source = list[tuple[int, int]](), AtTurns()
+    requester = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
+    answers = Answers(resource.Site(), access, (source,), lambda _peer: requester, Rates())
+    for exchange in (1, 2):
+        asked = RequestReceived(exchange, meter, CoapRequest(codes.POST, (PATH,), b"much"))
+        assert answers.asked(asked, 0.0, lambda n, to, _: told.append((n, to.code)), nobody) is None
+    source.waiting[0].has_begun = True
+    access.follow(Policy(PolicyRules()))
+    answers.revise()
+    assert told == [(2, codes.FORBIDDEN)]
+    assert [one.is_ended for one in source.waiting] == [False, True]
+    await answers.stop()

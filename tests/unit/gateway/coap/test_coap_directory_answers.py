@@ -11,7 +11,7 @@ import pytest
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.base.in_turns import SHORT_PAUSE_S
-from gateway.coap.directory.answers import DirectoryAnswers
+from gateway.coap.directory.answers import LONG_PAYLOAD_BYTES, DirectoryAnswers
 from gateway.coap.directory.lookup_turns import OF_STRANGERS, PER_ASKER, LookUpTurns
 from gateway.coap.peers import SessionAddress
 from gateway.coap.responders import PendingResponse
@@ -70,9 +70,14 @@ class World:
         self, method: int, path: str, *queries: str, payload: bytes = b"", peer: CoapPeer = PUMP
     ) -> CoapResponse | None:
         answer = self.answers.answer(request(method, path, *queries, payload=payload), peer, 0.0)
-        assert answer is None or isinstance(answer, CoapResponse)
+        told: list[CoapResponse | None] = []
+        if answer is None or isinstance(answer, CoapResponse):
+            told.append(answer)
+        else:
+            assert len(payload) > LONG_PAYLOAD_BYTES, "a look-up that takes long"
+            answer.begin(told.append, nobody)
         self.turns()
-        return answer
+        return told[0]
 
     def observe(self, exchange: int, path: str, *queries: str) -> bool:
         return self.answers.observe(exchange, request(GET, path, *queries), self.tell)
@@ -216,6 +221,33 @@ def test_strangers_of_however_many_addresses_leave_who_is_known_a_part() -> None
                 taken += 1
     assert (taken, refused) == (OF_STRANGERS, 40 * PER_ASKER - OF_STRANGERS)
     assert not isinstance(world.ask_slowly("rd-lookup/res", *SLOW), CoapResponse)
+
+
+def test_who_registers_much_waits_for_a_turn_and_has_one_as_others_do() -> None:
+    world = World()
+    links = b",".join(b"</%d>" % number for number in range(1_500))
+    order: list[str] = []
+    ends = list[Callable[[], None]]()
+    for host in ("a", "b"):
+        peer = CoapPeer(SessionAddress(3, ADDRESS), host, host, is_address_proven=True)
+        for number in range(PER_ASKER):
+            asked = request(POST, "rd", f"ep={host}{number}", payload=links)
+            later = world.answers.answer(asked, peer, 0.0)
+            assert later is not None
+            assert not isinstance(later, CoapResponse)
+            done = lambda answer, host=host: order.append(f"{host} {answer.code:#x}")  # noqa: E731
+            ends.append(later.begin(done, nobody))
+        refused = world.answers.answer(asked, peer, 0.0)
+        assert isinstance(refused, CoapResponse)
+        assert refused.code == 0xA3
+    assert len(world.registry) == 0
+    ends[-1]()
+    for turn in range(1, 2 * PER_ASKER):
+        world.turn()
+        assert len(world.registry) == turn
+    assert order[:4] == ["a 0x41", "b 0x41"] * 2
+    assert world.turns() <= 1
+    assert len(order) == 2 * PER_ASKER - 1
 
 
 def test_a_look_up_that_nobody_waits_for_any_more_is_not_gone_on_with() -> None:
