@@ -70,7 +70,8 @@ class OwnTurn(WithoutTurn):
 
     """
 
-    has_begun = False
+    def __init__(self) -> None:
+        self.has_begun = False
 
 
 class ImmediateResponder(Protocol):

@@ -246,6 +246,7 @@ class _LongRegistration(OwnTurn):
         register: Callable[[], CoapResponse],
         begin: Callable[[LookupStep], Callable[[], None]],
     ) -> None:
+        super().__init__()
         self._register = register
         self._begin = begin
 

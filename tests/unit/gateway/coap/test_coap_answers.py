@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -17,13 +18,17 @@ from dtls.datagrams import PeerAddress
 from dtls.identity import PeerIdentity, Proof
 from gateway.coap.access import CoapAccess
 from gateway.coap.answers import RENDERING_RATES, Answers
+from gateway.coap.directory.answers import DirectoryAnswers
+from gateway.coap.directory.lookup_turns import LookUpTurns
 from gateway.coap.peers import session_peer, udp_peer
 from gateway.coap.requester import plain_requester
-from gateway.coap.responders import AskForBody, OwnTurn, PendingResponse, RespondTo
+from gateway.coap.responders import RespondTo
 from gateway.trust.policy.policy import Policy, PolicyRules
+from resource_directory.registry import Registry
+from resource_directory.service import DirectoryService
 from tests.policies import access_of, open_access
 
-URI_PATH, MAX_AGE = 11, 14
+URI_PATH, MAX_AGE, URI_QUERY = 11, 14, 15
 PATH = (URI_PATH, b"well")
 OPERATOR = CoapPeer(("session", 1), "psk:operator", "psk:operator", is_address_proven=True)
 
@@ -230,49 +235,26 @@ async def test_a_resource_is_asked_20_times_a_second_for_a_stranger_s_host_and_5
     await world.answers.stop()
 
 
-class Registers(OwnTurn):
-    """A write that waits for a turn of its responder's."""
-
-    def __init__(self) -> None:
-        self.is_ended = False
-
-    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
-        def end() -> None:
-            self.is_ended = True
-
-        return end
-
-
-class AtTurns:
-    """Answers writes when it likes."""
-
-    def __init__(self) -> None:
-        self.segments = frozenset((PATH[1],))
-        self.waiting: list[Registers] = []
-
-    def observe(self, *_: object) -> bool:
-        return False
-
-    def ended(self, exchange: int) -> None:
-        pass
-
-    def answer(self, request: CoapRequest, _peer: CoapPeer, _now: float) -> PendingResponse:
-        self.waiting.append(Registers())
-        return self.waiting[-1]
-
-
-async def test_who_may_no_more_has_nothing_done_that_waits_for_a_turn_of_its_responder() -> None:
-    access = access_of({"psk:meter": "operator"})
+async def test_who_may_no_more_registers_nothing_that_waits_for_its_turn() -> None:
+    access = access_of({"psk:meter": "device"})
     meter = session_peer(1, PeerAddress(("192.0.2.1", 1)), PeerIdentity(Proof.PSK, "meter"))
-    told, source = list[tuple[int, int]](), AtTurns()
+    turns, told = deque[Callable[[], None]](), list[tuple[int, int]]()
+    registry = Registry()
+    directory = DirectoryAnswers(
+        DirectoryService(registry), lambda: 0.0, LookUpTurns(lambda _, turn: turns.append(turn))
+    )
     requester = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
-    answers = Answers(resource.Site(), access, (source,), lambda _peer: requester, Rates())
+    answers = Answers(resource.Site(), access, (directory,), lambda _peer: requester, Rates())
+    links = b",".join(b"</%d>" % number for number in range(1_500))
     for exchange in (1, 2):
-        asked = RequestReceived(exchange, meter, CoapRequest(codes.POST, (PATH,), b"much"))
+        options = ((URI_PATH, b"rd"), (URI_QUERY, b"ep=n%d" % exchange))
+        asked = RequestReceived(exchange, meter, CoapRequest(codes.POST, options, links))
         assert answers.asked(asked, 0.0, lambda n, to, _: told.append((n, to.code)), nobody) is None
-    source.waiting[0].has_begun = True
+    turns.popleft()()
     access.follow(Policy(PolicyRules()))
     answers.revise()
-    assert told == [(2, codes.FORBIDDEN)]
-    assert [one.is_ended for one in source.waiting] == [False, True]
+    while turns:
+        turns.popleft()()
+    assert told == [(1, codes.CREATED), (2, codes.FORBIDDEN)]
+    assert [one.endpoint for one in registry.registrations()] == ["n1"]
     await answers.stop()
