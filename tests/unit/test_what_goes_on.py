@@ -109,6 +109,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/coap/directory/fleet_observing.py:FleetObservations._begin.told",
         "gateway/coap/directory/fleet_observing.py:FleetObservations._soon",
         "gateway/coap/refusals.py:RefusalLog.look_soon",
+        "gateway/coap/told_in_turns.py:ToldInTurns._tell",
         "gateway/base/event_log/bounded_lines.py:LeftOut.count",
         "gateway/node/links/commit.py:GroupCommit._takes_again",
         "gateway/node/links/commit.py:GroupCommit.append",
