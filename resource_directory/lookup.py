@@ -16,7 +16,7 @@ from itertools import chain, islice
 from typing import Final
 
 from resource_directory.id_set import IdSet
-from resource_directory.index import Criterion, Index
+from resource_directory.index import Criterion, Index, Term
 from resource_directory.ordered_ids import ChangeCount, each_in_order
 from resource_directory.query import LookupQuery
 from resource_directory.registration import Registration
@@ -162,14 +162,16 @@ class LookUp:
         checks: ChecksDone,
     ) -> bool:
         number = key - registration.order - 1
+        terms: tuple[Term, ...] | None = None
         for criterion in criteria:
             checks.done += CANDIDATE_CHECKS
             if criterion.is_prefix:
-                checks.done += len(registration.link_attributes[number])
-                checks.done += len(registration.attributes)
-                is_met = criterion.matches(link_terms(registration, number)) or criterion.matches(
-                    endpoint_terms(registration)
-                )
+                if terms is None:
+                    terms = link_terms(registration, number)
+                    checks.done += len(terms)
+                # A list has a term for each of its values.
+                checks.done += len(terms) + len(registration.attributes)
+                is_met = criterion.matches(terms) or criterion.matches(endpoint_terms(registration))
             else:
                 is_met = self._links_by_term.has(criterion, key) or self._registrations_by_term.has(
                     criterion, registration.order
@@ -194,8 +196,9 @@ class LookUp:
         for number, key in enumerate(registration.link_keys()):
             checks.done += 1
             if criterion.is_prefix:
-                checks.done += len(registration.link_attributes[number])
-                is_met = criterion.matches(link_terms(registration, number))
+                terms = link_terms(registration, number)
+                checks.done += len(terms)
+                is_met = criterion.matches(terms)
             else:
                 is_met = self._links_by_term.has(criterion, key)
             if is_met:

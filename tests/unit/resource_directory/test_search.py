@@ -75,6 +75,22 @@ def test_an_endpoint_of_many_links_is_no_long_look() -> None:
     assert found(search) == []
 
 
+def test_each_value_of_a_list_is_counted_that_is_looked_at() -> None:
+    registry = Registry()
+    values = " ".join(f"k{number}" for number in range(64))
+    kinds = tuple((name, values) for name in ("rt", "if", "ct", "rel", "rev"))
+    links = [WebLink(f"/{number}", kinds) for number in range(100)]
+    registry.register("n", links, 0.0, base=BASE)
+    sought = [f"rev=k{number}*" for number in range(50, 60)]
+    search, slices = find(registry, "res", "rt=k1", *sought, "page=99", "count=1"), 0
+    while not search.go_on(CHECKS):
+        slices += 1
+    assert len(found(search)) == 1
+    # The last of five lists is looked through for each that is sought, of each link.
+    assert search.checks > 100 * len(sought) * 5 * 64
+    assert slices > search.checks // (CHECKS + 11 * 5 * 65) - 1
+
+
 @pytest.mark.parametrize("query", [("d=x",), ("ep=n*",), ()])
 def test_endpoints_without_links_are_gone_through_in_slices_too(query: tuple[str, ...]) -> None:
     registry = Registry()
