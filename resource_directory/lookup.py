@@ -24,8 +24,9 @@ from resource_directory.search import ChecksDone, LinkMatch, LinkSearch
 from resource_directory.terms import EVERY_ENDPOINT, endpoint_terms, link_terms
 
 IN_ORDER_MAX: Final = 256
-LINKS_AT_ONCE: Final = 32
-"""So many links of one registration are looked at, or taken out of the index, in one go."""
+TERMS_AT_ONCE: Final = 160
+"""So many terms of one registration, or a link's, are taken out of the index in one go: those of 32
+links, as most are."""
 LEAVING_MAX: Final = 8
 """Beyond so many registrations that leave, no more are left behind by those that come."""
 CANDIDATE_CHECKS: Final = 4
@@ -51,17 +52,20 @@ class LookUp:
     def add(self, registration: Registration) -> None:
         """Let a registration be found; it stands after those that were added before.
 
-        Where many leave still, as many of their links are taken out as are put in.
+        Where many leave still, as many of their terms are taken out as are put in.
         """
-        if len(self._leaving) > LEAVING_MAX:
-            self.tidy(len(registration.texts) // LINKS_AT_ONCE + 1)
         order = registration.order = self._next_order
         self._next_order = order + 1 + len(registration.texts)
         self._registrations[order] = registration
         self._registrations_by_term.add(order, endpoint_terms(registration))
+        terms_in_all = 0
         for number, key in enumerate(registration.link_keys()):
             self._of_link[key] = registration
-            self._links_by_term.add(key, link_terms(registration, number))
+            terms = link_terms(registration, number)
+            terms_in_all += len(terms)
+            self._links_by_term.add(key, terms)
+        if len(self._leaving) > LEAVING_MAX:
+            self.tidy(terms_in_all // TERMS_AT_ONCE + 1)
 
     def remove(self, registration: Registration) -> None:
         """Let a registration, unchanged since it was added, be found no more.
@@ -146,13 +150,16 @@ class LookUp:
                 yield str(registration.endpoint_link()), registration.location, order >= since
 
     def _take_out(self, registration: Registration, at: int) -> None:
-        end = min(at + LINKS_AT_ONCE, len(registration.texts))
-        for number in range(at, end):
-            key = registration.order + 1 + number
+        left = TERMS_AT_ONCE
+        while at < len(registration.texts):
+            if left <= 0:
+                self._leaving.append((registration, at))
+                return
+            key, terms = registration.order + 1 + at, link_terms(registration, at)
             del self._of_link[key]
-            self._links_by_term.discard(key, link_terms(registration, number))
-        if end < len(registration.texts):
-            self._leaving.append((registration, end))
+            self._links_by_term.discard(key, terms)
+            left -= len(terms)
+            at += 1
 
     def _meets_all(
         self,

@@ -321,6 +321,11 @@ class Registry:
             self._drop(self._by_location[location])
         return done
 
+    @property
+    def is_tidy(self) -> bool:
+        """Return whether nothing is left behind by registrations that have gone."""
+        return self._lookup.is_tidy
+
     def next_timer(self) -> float | None:
         """Return when ``expire`` has something to do; None if never."""
         return self._expiry.next_timer() if self._lookup.is_tidy else float("-inf")

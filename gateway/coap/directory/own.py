@@ -14,7 +14,6 @@ from gateway.base.watched_tasks import WatchedTasks
 from gateway.coap.directory.file import NAME, DirectoryFile
 from resource_directory.digest import DigestTimes, DirectoryDigest
 from resource_directory.journal import RegistrationJournal
-from resource_directory.lookup import LINKS_AT_ONCE
 from resource_directory.registration import Registration
 from resource_directory.registry import Registry, RegistryLimits
 from resource_directory.service import DirectoryService
@@ -68,7 +67,7 @@ class GatewayDirectory:
 
     def changed(self, before: Registration | None, after: Registration | None) -> None:
         """Have what a large registration leaves behind freed soon; a `RegistryListener`."""
-        if before is not None and len(before.texts) > LINKS_AT_ONCE:
+        if before is not None and not self.registry.is_tidy:
             self._has_gone.set()
 
     def renewed(self, registration: Registration) -> None:

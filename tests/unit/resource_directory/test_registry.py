@@ -118,6 +118,17 @@ def test_who_replaces_much_and_often_leaves_little_behind() -> None:
     assert held_objects(registry) < 1.2 * once
 
 
+def test_what_leaves_with_long_lists_leaves_in_as_short_slices() -> None:
+    registry = Registry()
+    lists = tuple((name, listed(number)) for number, name in enumerate(("rt", "if", "ct", "rel")))
+    register(registry, "n", links=[WebLink(f"/{one}", lists) for one in range(100)])
+    register(registry, "n", links=[])
+    slices = 0
+    while registry.expire(0.0, 1):
+        slices += 1
+    assert slices == 99, "257 terms of a link are more than one slice has"
+
+
 def test_a_look_up_answers_links_resolved_against_the_base() -> None:
     registry = Registry()
     register(registry)
