@@ -28,6 +28,7 @@ from work_attackers import (
     EmptyFrames,
     FilterSender,
     HalfRequests,
+    ObservedRegistrations,
     Registrations,
     SharedValues,
     Sockets,
@@ -91,6 +92,10 @@ def attacks(fleet: AttackedFleet) -> dict[str, tuple[Any, ...]]:
             *(Registrations, port_of(gateway, "coaps"), 200),
             *("thermometer", KEY.encode()),
         ),
+        "registrations that a thousand look-ups observe": (
+            *(ObservedRegistrations, port_of(gateway, "coaps"), 2),
+            *("thermometer", KEY.encode()),
+        ),
         "registrations of a stranger": (StrangersRegistrations, plain_address(gateway), 500),
     }
 
@@ -103,6 +108,7 @@ def attacks(fleet: AttackedFleet) -> dict[str, tuple[Any, ...]]:
         *("1,000 deep filters", "empty frames of a websocket", "a client's empty frames"),
         *("half requests at the console", "shared values in CBOR"),
         *("registrations of a device", "registrations of a stranger"),
+        "registrations that a thousand look-ups observe",
     ],
 )
 def test_work_that_few_bytes_make_holds_up_nobody(fleet: AttackedFleet, name: str) -> None:

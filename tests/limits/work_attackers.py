@@ -13,6 +13,8 @@ from raw_client import Client, ConnectionEndedError
 from raw_packets import V5, Kind, Packets
 
 from benchmarks.fleet_devices import Asker
+from coap_engine.blocks import Block
+from coap_engine.option_numbers import BLOCK1, OBSERVE
 from dtls.context import ClientContext
 
 EMPTY = (0x26, ("", ""))
@@ -204,6 +206,44 @@ class Registrations(Paced):
         endpoint = f"ep=d{self.seen['asked']}".encode()
         where = [*path("rd"), (CONTENT_FORMAT, bytes((LINK_FORMAT,))), (URI_QUERY, endpoint)]
         answer = self._asker.ask(POST, where, self.LINKS)
+        self.seen["asked"] += 1
+        self.seen[f"answered {answer.code:#x}"] += 1
+
+
+class ObservedRegistrations(Paced):
+    """One device observes as many look-ups as it may, by prefixes that most links have and one that
+    none has, and replaces a registration of 1,000 links meanwhile.
+
+    Args:
+        port: of CoAP over DTLS.
+        per_s: so many in a second.
+        identity: of the device.
+        key: its key.
+
+    """
+
+    OBSERVED = 1_000
+    BLOCK = 1_024
+
+    def __init__(self, port: int, per_s: float, identity: str, key: bytes) -> None:
+        super().__init__(("127.0.0.1", port), per_s)
+        self._asker = Asker(port, ClientContext(identity, key))
+        self._asker.shake_hands()
+        for number in range(self.OBSERVED):
+            sought = (b"rt=t*", b"rt=te*", b"if=core*", b"rt=z%d*" % number)
+            options = [(OBSERVE, b""), *path("rd-lookup/res")]
+            answer = self._asker.ask(1, [*options, *((URI_QUERY, one) for one in sought)])
+            self.seen["observed"] += any(option == OBSERVE for option, _ in answer.options)
+
+    def once(self) -> None:
+        number = self.seen["asked"]
+        links = b",".join(b'</%d/%d>;rt=temp;if="core.s"' % (number, one) for one in range(1_000))
+        where = [*path("rd"), (CONTENT_FORMAT, bytes((LINK_FORMAT,))), (URI_QUERY, b"ep=observed")]
+        last = (len(links) - 1) // self.BLOCK
+        for block in range(last + 1):
+            part = links[block * self.BLOCK : (block + 1) * self.BLOCK]
+            option = (BLOCK1, Block(block, block < last, 6).encode())
+            answer = self._asker.ask(POST, [*where, option], part)
         self.seen["asked"] += 1
         self.seen[f"answered {answer.code:#x}"] += 1
 
