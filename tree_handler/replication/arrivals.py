@@ -28,8 +28,12 @@ from tree_handler.replication.unlogged import Unlogged
 from tree_handler.seal import Seals
 
 MAX_GAPS: Final = 10_000
-"""In the numbers of one stream. Its origin alone can make so many; what would be one more is not
-taken until some have closed."""
+"""In the numbers of one name, in all its lives. Its origin alone can make so many; what would be
+one more is not taken until some have closed. All of them are looked at in each round of repair, and
+told to each new neighbour, who has room for `neighbour_picture.MAX_TOLD_RANGES` of everybody's."""
+FARTHEST: Final = 1 << 44
+"""No life counts so far: that takes a busy gateway decades, and a gap up to there some thousand
+notes in the log (`batch.MAX_PASSED`)."""
 MAX_LIVES: Final = 4_096
 """Streams of one name that are remembered at a time; an origin that says more is not listened to
 under new ones until some are forgotten."""
@@ -146,12 +150,16 @@ class Arrivals:
 
         An origin makes as many gaps and lives as it likes, and says what it passes over.
         """
-        have = self.have.get(header.stream)
-        if have is None:
-            name = header.stream[0]
+        have, name = self.have.get(header.stream), header.stream[0]
+        if header.last > FARTHEST:
+            has_room = False
+        elif have is None:
             has_room = sum(stream[0] == name for stream in self.have) < MAX_LIVES
         else:
             fills = header.first - 1 in have or header.last + 1 in have
-            has_room = len(have) < MAX_GAPS or fills
+            has_room = fills or self._ranges_of(name) < MAX_GAPS
         self.counters.left_out += not has_room
         return has_room
+
+    def _ranges_of(self, name: str) -> int:
+        return sum(len(numbers) for stream, numbers in self.have.items() if stream[0] == name)

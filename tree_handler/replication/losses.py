@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -27,6 +28,9 @@ MAX_SOUGHT_NUMBERS: Final = 1_000_000
 """In one search."""
 MAX_FOLLOW_UPS: Final = 100
 """As many as a log with a gap behind each number needs for `MAX_SOUGHT_NUMBERS`."""
+MAX_NOTES: Final = 1_000
+"""Of what is lost, in one round; the others follow in the next. A gap is as wide as its origin
+says, and a note holds only so much of it."""
 UNDER_WAY_INTERVALS: Final = 4
 """Of repair: what an origin sent before it lost it has come by then."""
 
@@ -134,11 +138,11 @@ class Losses:
 
     def give_up(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
         """Note as lost what nobody within reach has; the arguments are those of `seek`."""
-        return [
+        return _some(
             note
             for stream, left in self._given_up(now)
             for note in self._notes(stream, left.common(missing.get(stream, _NOTHING)))
-        ]
+        )
 
     def alone(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
         """Note as lost what is missing for as long as there was no neighbour, if that is so long
@@ -148,19 +152,19 @@ class Losses:
         self._stuck.follow(missing, now, self.origin_gone_s)
         if now - self._alone_since < self.origin_gone_s:
             return []
-        return [
+        return _some(
             note
             for stream in missing
             for note in self._notes(stream, self._stuck.for_long(stream, now, self.origin_gone_s))
-        ]
+        )
 
     def of_nobody(self, streams: Iterable[Epoch]) -> list[ReplicationAction]:
         """Note as lost what is missing of streams that nobody is asked for."""
-        found: list[ReplicationAction] = []
-        for stream in streams:
-            have = self.covered(stream)
-            found += self._notes(stream, Intervals(have.missing(1, have.last)))
-        return found
+        return _some(
+            note
+            for stream in streams
+            for note in self._notes(stream, _gaps_of(self.covered(stream)))
+        )
 
     def of_origins(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
         """Note as lost what its origin has lost and nobody else is asked for.
@@ -169,11 +173,11 @@ class Losses:
         """
         long_s = UNDER_WAY_INTERVALS * self.interval_s
         self._lost_by_origins.follow(missing, now, long_s)
-        return [
+        return _some(
             note
             for stream in missing
             for note in self._notes(stream, self._lost_by_origins.for_long(stream, now, long_s))
-        ]
+        )
 
     def _notes(self, stream: Epoch, lost: Intervals) -> Iterator[ReplicationAction]:
         flags = Flags.PASSED | Flags.LOST | Flags.LOCAL
@@ -220,6 +224,14 @@ class Losses:
                 stuck_s = max(0.0, now - self._stuck.since(key))
                 wait_s = max(self.interval_s, min(stuck_s, self.origin_gone_s / 8))
                 self._next_search = max(self._next_search, ended_at + wait_s)
+
+
+def _some(notes: Iterable[ReplicationAction]) -> list[ReplicationAction]:
+    return list(islice(notes, MAX_NOTES))
+
+
+def _gaps_of(have: Intervals) -> Intervals:
+    return Intervals(have.missing(1, have.last))
 
 
 _NOTHING = Intervals()

@@ -9,10 +9,10 @@ from compiled_sources import is_compiled
 
 from tests.held_objects import held_objects
 from tree_handler import intervals
-from tree_handler.batch import Epoch
+from tree_handler.batch import MAX_NUMBER, MAX_PASSED, Epoch
 from tree_handler.intervals import Intervals
 from tree_handler.replication.actions import Append, ReplicationAction, SendRequest, SendSeek
-from tree_handler.replication.losses import Losses
+from tree_handler.replication.losses import MAX_NOTES, Losses
 from tree_handler.replication.repair import SearchResult, Summary
 from tree_handler.replication.replication import RepairSettings, Replication
 from tree_handler.replication.search import Searches
@@ -67,6 +67,19 @@ def test_an_origin_that_is_asked_and_has_it_no_more_makes_the_loss_certain() -> 
     assert not gateway.look(0.0, origins=frozenset({"origin"}))
     (lost,) = gateway.look(5.0)
     assert (lost.header.first, lost.header.last) == (3, 3)
+
+
+def test_a_gap_however_wide_makes_so_many_notes_in_a_round_and_no_more() -> None:
+    wide = {STREAM: Intervals([(3, MAX_NUMBER)])}
+    gateway = Gateway()
+    gateway.losses.of_origins(wide, 0.0)
+    noted = gateway.losses.of_origins(wide, 100.0)
+    gateway.losses.alone(wide, 0.0)
+    noted_alone = gateway.losses.alone(wide, DAY_S)
+    for notes in (noted, noted_alone):
+        assert len(notes) == MAX_NOTES
+        firsts = [note.header.first for note in notes if isinstance(note, Append)]
+        assert firsts == [3 + at * MAX_PASSED for at in range(MAX_NOTES)]
 
 
 def test_a_loss_is_certain_only_when_the_answer_has_settled() -> None:

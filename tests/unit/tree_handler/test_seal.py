@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler import batch
-from tree_handler.batch import FRAME, Entry, Flags
+from tree_handler.batch import FRAME, MAX_NUMBER, Entry, Flags
 from tree_handler.errors import BatchError, ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.proof import Verdict
@@ -181,6 +181,29 @@ def test_an_origin_makes_so_many_gaps_in_its_numbers_and_so_many_lives_and_no_mo
     (append, *_) = core.receive_batch(LINK, sealed("gw-a", epoch=2))
     core.appended(append)
     assert core.receive_batch(LINK, sealed("gw-a", epoch=3)) == []
+    assert core.counters.left_out == 2
+
+
+def test_an_origins_gaps_are_counted_over_all_its_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "MAX_GAPS", 3)
+    core = receiver()
+    for epoch in (1, 2, 3):
+        (append, *_) = core.receive_batch(LINK, sealed("gw-a", epoch=epoch, first=2))
+        core.appended(append)
+    for epoch in (1, 2, 3):
+        assert core.receive_batch(LINK, sealed("gw-a", epoch=epoch, first=9)) == []
+    (append, *_) = core.receive_batch(LINK, sealed("gw-a", epoch=3, first=1))  # closes one
+    core.appended(append)
+    assert core.receive_batch(LINK, sealed("gw-a", epoch=4, first=1))  # nor is a new life kept out
+    assert core.receive_batch(LINK, sealed("gw-b", first=9))
+
+
+def test_numbers_that_no_gateway_could_have_counted_to_are_not_taken() -> None:
+    core = receiver()
+    far = arrivals.FARTHEST
+    for first in (far + 1, MAX_NUMBER - 9):
+        assert core.receive_batch(LINK, sealed("gw-a", first=first)) == []
+    assert core.receive_batch(LINK, sealed("gw-a", first=far))
     assert core.counters.left_out == 2
 
 
