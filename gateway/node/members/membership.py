@@ -42,17 +42,25 @@ FILE_NAME = "members"
 _WITHOUT = "gateways of which the log tells nothing are known when they tell of themselves again"
 NOTED_AT_ONCE, NOTED_PER_S = 100, 1 / 60
 """Changes of members in the audit trail: a member that comes and goes can't fill it."""
+CONTRADICTED_AT_ONCE, CONTRADICTED_PER_S = 3, 1 / 10
+"""Notices of this gateway's own absence: each time all gateways are told its record anew."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Told:
-    """The member record that this gateway sent last, over which node, and its place in the log."""
+    """The member record that this gateway sent last, over which node, and its place in the log.
+
+    Attributes:
+        missed_by: who has said that this gateway is absent, and is to be contradicted.
+
+    """
 
     node: TreeNode
     record: MemberRecord
     in_log: OwnRecord
+    missed_by: str = ""
 
 
 class Members:
@@ -67,6 +75,7 @@ class Members:
         self.known = Membership()
         self._trail = audit.AuditTrail(folder / audit.FILE_NAME)
         self._noted = RateLimit(NOTED_PER_S, NOTED_AT_ONCE)
+        self._missed = RateLimit(CONTRADICTED_PER_S, CONTRADICTED_AT_ONCE)
         kept = KeptFile(folder / FILE_NAME, _WITHOUT)
         self._file = RecordFile(kept, "members", self._kept)
         self._told: _Told | None = None
@@ -99,7 +108,8 @@ class Members:
         else:
             told.record = record = dataclasses.replace(record, version=told.record.version + 1)
             told.in_log.told()
-        self.known.update(record)
+            told.missed_by = ""
+        self.known.replace(record)  # nobody knows better, whatever a log has on it
         entry, first = Entry(TOPIC + record.id, record.encode(), qos=1), node.next_control
         logged = node.publish(entry, control=True)
         if logged is not None:
@@ -146,8 +156,12 @@ class Members:
         self._file.save(lambda: [record.encode() for record in self.known])
 
     def read_again(self, now: float) -> None:
-        """Take the records of the file now if a start could not: some are in no log any more."""
+        """Take the records of the file now if a start could not: some are in no log any more.
+
+        Contradict notices of this gateway, too, that had to wait.
+        """
         self._file.handle_timer(now)
+        self._contradict()
 
     def _kept(self, packed: bytes) -> None:
         self.known.update(MemberRecord.decode(packed))
@@ -228,22 +242,36 @@ class Members:
                 self._update(record)
 
     def _absence(self, notice: AbsenceNotice, header: Header, *, is_news: bool) -> None:
-        was_known = self.known.get(notice.id) is not None
         told = self._told
-        if not is_news or (told is not None and notice.id == told.record.id):
-            self.known.is_absent(notice)
-        else:
-            self.known.is_said_absent(notice)
-        if told is None or notice.id != told.record.id:
-            # One of an earlier life, or out of the log, says nothing of who is there now.
-            if is_news and was_known and self.known.get(notice.id) is None:
-                _log.info("%s says that %s is absent", header.origin, notice.id)
-                self.note(header.origin, "member taken out", notice.id)
+        if told is not None and notice.id == told.record.id:
+            self._is_missed(told, notice, header.origin)
             return
+        was_known = self.known.get(notice.id) is not None
+        if is_news:
+            self.known.is_said_absent(notice)
+        else:
+            self.known.is_absent(notice)
+        # One of an earlier life, or out of the log, says nothing of who is there now.
+        if is_news and was_known and self.known.get(notice.id) is None:
+            _log.info("%s says that %s is absent", header.origin, notice.id)
+            self.note(header.origin, "member taken out", notice.id)
+
+    def _is_missed(self, told: _Told, notice: AbsenceNotice, who: str) -> None:
+        """Contradict a notice of this gateway: it was only cut off, or somebody lies.
+
+        Of a life that this gateway has not reached there is nothing to contradict. A liar can say
+        it again and again, so only so many are contradicted at once: the others by and by, in time
+        for those who would take this gateway out by them.
+        """
         own = told.record
-        is_void = (own.epoch, own.version) <= notice.mark
-        if is_void and self.known.may_be_so(notice):  # it was only cut off
-            _log.info("%s has missed this gateway, which tells its record anew", header.origin)
-            version = notice.version if notice.epoch == own.epoch else own.version
-            told.record = dataclasses.replace(own, version=version)
+        is_void = own.epoch == notice.epoch and own.version <= notice.version
+        if is_void and self.known.may_be_so(notice):
+            told.record = dataclasses.replace(own, version=notice.version)
+            told.missed_by = who
+            self._contradict()
+
+    def _contradict(self) -> None:
+        told = self._told
+        if told is not None and told.missed_by and self._missed.allow("", time.monotonic()):
+            _log.info("%s has missed this gateway, which tells its record anew", told.missed_by)
             self.publish(told.node, told.record)

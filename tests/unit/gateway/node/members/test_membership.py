@@ -18,9 +18,17 @@ from gateway.log.message_log import MessageLog
 from gateway.node.links.handshake import Credentials
 from gateway.node.links.node import TreeNode
 from gateway.node.links.settings import NodeReceiver, NodeSettings
-from gateway.node.members.membership import ABSENT_TOPIC, FILE_NAME, NOTED_AT_ONCE, TOPIC, Members
+from gateway.node.members.membership import (
+    ABSENT_TOPIC,
+    CONTRADICTED_AT_ONCE,
+    FILE_NAME,
+    NOTED_AT_ONCE,
+    TOPIC,
+    Members,
+)
 from tree_handler import batch
-from tree_handler.batch import CONTROL_PREFIX, Entry
+from tree_handler.batch import CONTROL_PREFIX, Entry, Flags
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.members.absence import MAX_BELIEVED, AbsenceNotice
 from tree_handler.members.member import MAX_VERSION, MemberRecord
 from tree_handler.routing.locator import ReachUpdate
@@ -172,6 +180,44 @@ async def test_a_gateway_of_which_another_one_says_what_cannot_be_goes_on_tellin
             (own,) = members.known
             assert own.draining
             assert own.version <= MAX_BELIEVED + 8
+
+
+async def test_a_notice_of_a_life_that_a_gateway_has_not_reached_does_not_take_it_from_itself(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as (node, log):
+        members = Members(tmp_path)
+        members.recall(log)
+        members.publish(node, record("gw"))
+        header = batch.passed((CONTROL_PREFIX + "gw-x", 20), 1, 1)[1]
+        later = AbsenceNotice("gw", MAX_BOOT_EPOCH, 1)
+        members.receive(Entry(ABSENT_TOPIC + "gw", later.encode(), qos=1), header)
+        assert members.known.get("gw") == record("gw")
+        assert members.known.hierarchy().substitutes("gw") == ()
+        again = Members(tmp_path)
+        said = [Entry(ABSENT_TOPIC + "gw", later.encode(), qos=1).row()]
+        flags = Flags.LOGGED | Flags.CONTROL
+        log.append(*batch.make("gw-x", 1, 1, said, flags=flags, origin_time_us=1))
+        again.recall(log)  # a start finds the notice in its log
+        again.publish(node, record("gw"))
+        assert again.known.get("gw") == record("gw")
+
+
+async def test_a_gateway_that_is_said_to_be_absent_again_and_again_contradicts_by_and_by(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as (node, log):
+        members = Members(tmp_path)
+        members.publish(node, record("gw"))
+        header = batch.passed((CONTROL_PREFIX + "gw-x", 20), 1, 1)[1]
+        for version in range(10, 10_000, 10):
+            said = AbsenceNotice("gw", 1, version)
+            members.receive(Entry(ABSENT_TOPIC + "gw", said.encode(), qos=1), header)
+        await until(lambda: len(versions(log)) == 1 + CONTRADICTED_AT_ONCE)
+        assert max(versions(log)) < 100
+        assert members.known.get("gw") is not None
+        members.change(draining=True)  # whatever is told next is newer than all that was said
+        await until(lambda: max(versions(log)) > 9_990)
 
 
 def test_who_comes_and_goes_stands_in_the_audit_trail_and_does_not_fill_it(tmp_path: Path) -> None:
