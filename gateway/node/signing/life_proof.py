@@ -3,7 +3,8 @@
 Who is reached behind a neighbour is what the neighbour says (`Locator`). While another life of a
 gateway is in the tree a newcomer gets no link (`tree_handler.one_life`), so a liar could keep a
 gateway out for good. Where gateways sign, that life is asked: it signs a number that nobody could
-foresee, in a message of its own. Without an answer it is not there, whatever neighbours say.
+foresee, in a message of its own. Without an answer it is not there, whatever neighbours say. Nor is
+any other while several have not answered: who names a new one each time would keep it out as well.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ BELIEVED_S = 60.0
 """So long after an answer that life is asked again, if it matters."""
 DISBELIEVED_S = 600.0
 """And so long after none came."""
+MAX_SILENT = 3
+"""Lives of a gateway that did not answer: with so many, none is waited for any more."""
 MAX_ASKED = 1_000
 NONCE_BYTES = 16
 SIZE = MessageSize(64, 8, 8)
@@ -34,6 +37,7 @@ SIZE = MessageSize(64, 8, 8)
 class _AskedLife:
     nonce: bytes
     asked_at: float
+    is_waited_for: bool
     has_answered: bool = False
 
 
@@ -70,14 +74,22 @@ class LifeProof:
             if asked.has_answered and age_s < BELIEVED_S:
                 return True
             if not asked.has_answered and age_s < DISBELIEVED_S:
-                return age_s < WAIT_S
+                return asked.is_waited_for and age_s < WAIT_S
         self._asked.pop(life, None)
         if len(self._asked) >= MAX_ASKED:
             del self._asked[next(iter(self._asked))]
         nonce = secrets.token_bytes(NONCE_BYTES)
-        self._asked[life] = _AskedLife(nonce, now)
+        is_waited_for = self._silent(gateway_id, now) < MAX_SILENT
+        self._asked[life] = _AskedLife(nonce, now, is_waited_for)
         self._publish(ASK_LIFE + gateway_id, msgpack.packb((epoch, nonce)))
-        return True
+        return is_waited_for
+
+    def _silent(self, gateway_id: str, now: float) -> int:
+        """Count the lives of a gateway that were asked lately and have not answered."""
+        return sum(
+            name == gateway_id and not asked.has_answered and now - asked.asked_at < DISBELIEVED_S
+            for (name, _), asked in self._asked.items()
+        )
 
     def receive(self, entry: Entry, header: Header) -> None:
         """Take a message between gateways; other topics are not this module's."""

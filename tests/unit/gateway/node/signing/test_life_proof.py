@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.node.signing.life_proof import DISBELIEVED_S, WAIT_S, LifeProof
+from gateway.node.signing.life_proof import DISBELIEVED_S, MAX_SILENT, WAIT_S, LifeProof
 from tree_handler.batch import Entry, Flags, Header
 
 
@@ -68,3 +68,17 @@ def test_nobody_answers_for_another_nor_with_an_old_answer() -> None:
     asker.receive(Entry(entry.topic, b"no answer"), Header("gw-a", 5, 1, 1, 0, 0, 0, 0))
     world.now += WAIT_S
     assert not asker.is_there("gw-a", 5)
+
+
+def test_who_names_a_new_life_each_time_keeps_nobody_out_for_long_either() -> None:
+    world = World()
+    asker, _ = world.gateway("gw-b", 1), world.gateway("gw-a", 500)
+    waited = [asker.is_there("gw-a", life) for life in range(100)]
+    assert sum(waited) == MAX_SILENT
+    assert not asker.is_there("gw-a", 99)
+    assert asker.is_there("gw-c", 1), "others are waited for"
+    asker.is_there("gw-a", 500)
+    world.all_hear()
+    assert asker.is_there("gw-a", 500), "it has answered"
+    world.now += DISBELIEVED_S
+    assert asker.is_there("gw-a", 7)
