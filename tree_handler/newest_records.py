@@ -12,7 +12,7 @@ gateway is in reach. Of any other life it does not: what comes late of an earlie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from tree_handler.batch import CONTROL_PREFIX, Epoch
@@ -75,9 +75,9 @@ class NewestRecords(Generic[Record]):
             self._refused[gateway_id] = record
         return False
 
-    def refused_of(self, gateways: Iterable[str]) -> list[Record]:
+    def refused_of(self, gateways: Collection[str]) -> list[Record]:
         """Return what was refused of gateways that have come into reach, or are on another way."""
-        return [self._refused[one] for one in gateways if one in self._refused]
+        return [record for one, record in self._refused.items() if one in gateways]
 
     def forget(self, gateway_id: str) -> None:
         """A gateway is gone for good."""

@@ -13,7 +13,7 @@ other; a message never goes back over the link that it came by, and what is lost
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Final
 
 import msgpack
@@ -172,6 +172,18 @@ class Locator:
             ProtocolError: too many gateways.
 
         """
+        self.learn(link, behind)
+        if behind.whole:
+            return self._tell()
+        return self._tell_of(behind.added.keys() | behind.removed) if link in self._told else {}
+
+    def learn(self, link: int, behind: ReachUpdate) -> None:
+        """Take from a neighbour whom it reaches; `tell` is to follow, for all that was learnt.
+
+        Raises:
+            ProtocolError: too many gateways.
+
+        """
         if link in self._told:
             self._came |= behind.added.keys()
         heard = {} if behind.whole else self._heard.get(link, {})
@@ -182,7 +194,45 @@ class Locator:
             raise ProtocolError("gateways behind a link", len(heard))
         self._heard.pop(link, None)
         self._heard[link] = heard
+
+    def tell(self) -> dict[int, ReachUpdate]:
+        """Return what to tell others after what was learnt."""
         return self._tell()
+
+    def _tell_of(self, changed: Set[str]) -> dict[int, ReachUpdate]:
+        """Do as `_tell`, where nothing is another than before but for these.
+
+        However many others there are: one that comes and goes would cost a look at all of them.
+        """
+        news: dict[int, ReachUpdate] = {}
+        for link, told in self._told.items():
+            added: dict[str, int] = {}
+            removed: set[str] = set()
+            for one in changed - {self._own_id}:
+                epoch = self._epoch_beyond(one, link)
+                if told.get(one) == epoch:
+                    continue
+                if epoch is None:
+                    del told[one]
+                    removed.add(one)
+                else:
+                    told[one] = added[one] = epoch
+            if added or removed:
+                news[link] = ReachUpdate(False, added, frozenset(removed))
+        there = {one for one in changed if self.link_of(one) is not None}
+        if there - self._reached or not self._reached.isdisjoint(changed - there):
+            self._came |= there - self._reached
+            self._reached = (self._reached | there) - (changed - there)
+        self._came -= changed - there
+        return news
+
+    def _epoch_beyond(self, gateway_id: str, link: int) -> int | None:
+        """Return in which life the neighbour over a link is told that a gateway is reached."""
+        epoch = None
+        for other in self._told:
+            if other != link:
+                epoch = self._heard[other].get(gateway_id, epoch)
+        return epoch
 
     def _tell(self) -> dict[int, ReachUpdate]:
         news: dict[int, ReachUpdate] = {}
@@ -192,7 +242,7 @@ class Locator:
                 if other != link:
                     now |= self._heard[other]
             if not told:  # it forwards only now
-                news[link] = ReachUpdate(True, now)
+                news[link] = ReachUpdate(True, dict(now))
             elif now != told:
                 added = {one: epoch for one, epoch in now.items() if told.get(one) != epoch}
                 news[link] = ReachUpdate(False, added, frozenset(told.keys() - now.keys()))

@@ -159,3 +159,52 @@ def test_a_neighbour_that_tells_of_too_many_gateways_is_broken() -> None:
     locator.receive(1, ReachUpdate(True, many))
     with pytest.raises(ProtocolError, match="behind a link"):
         locator.receive(1, ReachUpdate(False, {"one-more": 1}))
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.integers(1, 3),
+        st.sampled_from(["whole", "some", "forwards", "down"]),
+        st.dictionaries(st.sampled_from("abcde"), st.integers(1, 3)),
+        st.frozensets(st.sampled_from("abcde")),
+    ),
+    max_size=30,
+)
+
+
+@given(CHANGES)
+def test_what_a_neighbour_was_told_in_changes_is_all_that_others_reach(
+    changes: list[tuple[int, str, dict[str, int], frozenset[str]]],
+) -> None:
+    node, forwarding = Locator("gw", 9), set[int]()
+    told: dict[int, dict[str, int]] = {}
+    heard: dict[int, dict[str, int]] = {}
+    for link, what, added, removed in changes:
+        if what == "down":
+            forwarding.discard(link)
+            heard.pop(link, None)
+            news = node.link_down(link)
+        elif what == "forwards":
+            forwarding ^= {link}
+            news = node.forwards(set(forwarding))
+        else:
+            before = {} if what == "whole" else heard.get(link, {})
+            now = before | added
+            gone = frozenset() if what == "whole" else removed
+            heard[link] = {one: life for one, life in now.items() if one not in gone}
+            news = node.receive(link, ReachUpdate(what == "whole", dict(added), gone))
+        for other, update in news.items():
+            known = {} if update.whole else told[other]
+            told[other] = {k: v for k, v in known.items() if k not in update.removed}
+            told[other] |= update.added
+        reached: set[str] = set()
+        for one in forwarding:
+            others = [heard.get(other, {}) for other in forwarding - {one}]
+            assert told[one].keys() == {"gw"}.union(*others)
+            for name, life in told[one].items():
+                assert name == "gw" or life in [row.get(name) for row in others]
+            reached |= heard.get(one, {}).keys()
+        assert node.reached == reached
+        for name in reached:
+            assert node.epoch_of(name) in [heard.get(one, {}).get(name) for one in forwarding]
+        assert node.take_came() <= reached
