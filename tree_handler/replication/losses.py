@@ -29,7 +29,7 @@ MAX_SOUGHT_NUMBERS: Final = 1_000_000
 MAX_FOLLOW_UPS: Final = 100
 """As many as a log with a gap behind each number needs for `MAX_SOUGHT_NUMBERS`."""
 MAX_NOTES: Final = 1_000
-"""Of what is lost, in one round; the others follow in the next. A gap is as wide as its origin
+"""Notes of losses in one round; the others follow in the next. A gap is as wide as its origin
 says, and a note holds only so much of it."""
 UNDER_WAY_INTERVALS: Final = 4
 """Of repair: what an origin sent before it lost it has come by then."""

@@ -1,7 +1,8 @@
 """One connection to a neighbour: packets both ways; it knows nothing of trees.
 
 What is handed to the transport can't be overtaken by a hello, so no more is than its `Window` says;
-the rest waits in a `SendQueue`. What has come is acknowledged once it is dealt with.
+the rest waits in a `SendQueue`. What has come is acknowledged once it is dealt with. That takes
+turns with what other links bring (`LinkTurns`); while a link waits for its own, it is not read.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import asyncio
 import contextlib
 import math
 from collections.abc import Callable
+from time import monotonic
 from typing import Final, cast
 
 from mypy_extensions import mypyc_attr
 
 from gateway.node.links import wire
+from gateway.node.links.link_turns import LinkTurns
 from gateway.node.links.refusal import RefusedError, reason
 from gateway.node.links.send_queue import BATCH_LIMIT_BYTES, CONTROL_LIMIT_BYTES, SendQueue
 from gateway.node.links.window import ACKNOWLEDGE_BYTES, MAX_BYTES, Window
@@ -26,6 +29,9 @@ BEHIND_DATA_BYTES: Final = 2 * ACKNOWLEDGE_BYTES
 LARGE_READ_BYTES: Final = 128 * 1024
 """After a read of so much others have their turn: clients, and other neighbours' hellos."""
 FINISH_TIMEOUT_S: Final = 2.0
+HELD_MAX_S: Final = 10.0
+UNREAD_LIMIT_BYTES: Final = 2 * MAX_BYTES
+"""More than its window has never been under way to a neighbour that reads, but for few hellos."""
 
 
 @mypyc_attr(native_class=False)
@@ -55,6 +61,7 @@ class Link(asyncio.Protocol):
     """
 
     def __init__(self, address: str = "?") -> None:
+        self._loop = asyncio.get_running_loop()
         self.number = 0
         self.peer_id = ""
         self.dialler_id = ""
@@ -67,7 +74,6 @@ class Link(asyncio.Protocol):
         self.received_bytes = 0
         self.heard_at = -math.inf
         self._acknowledged_bytes = 0
-        self._loop = asyncio.get_running_loop()
         self._reader = wire.LinkReader()
         self._assembly = wire.Assembly()
         self._queue = SendQueue()
@@ -78,6 +84,13 @@ class Link(asyncio.Protocol):
         self._ended: asyncio.Future[str] = self._loop.create_future()
         self._closed: asyncio.Future[None] = self._loop.create_future()
         self._is_turn_under_way = False
+        self._turns: LinkTurns | None = None
+        self._waits_for_turn = False
+        """True if packets that have come are dealt with in a later round."""
+        self._held_s = 0.0
+        self._held_since = math.inf
+        self._lost: str | None = None
+        """The reason for which the connection has ended, while packets wait that came before."""
 
     # -- the transport's calls -----------------------------------------------------------------
 
@@ -88,7 +101,12 @@ class Link(asyncio.Protocol):
             carrying.abort()  # one too many, or too late: nobody would ever close it
             return
         self._transport = carrying
-        carrying.set_write_buffer_limits(MAX_BYTES)
+        carrying.set_write_buffer_limits(UNREAD_LIMIT_BYTES)
+
+    def pause_writing(self) -> None:
+        """Called by the event loop: the neighbour does not read, whatever it has acknowledged."""
+        why = "the neighbour does not read: more waits for it than may be under way"
+        self._loop.call_soon(self._end, why)  # the transport is in the midst of a write
 
     def data_received(self, data: bytes) -> None:
         """Called by the event loop."""
@@ -96,22 +114,33 @@ class Link(asyncio.Protocol):
         self.heard_at = self._loop.time()
         self._reader.feed(data)
         if self._receive is not None:
-            self._hand_up(self._receive)
-            if len(data) >= LARGE_READ_BYTES and self._transport is not None:
+            if not self._waits_for_turn:
+                self._hand_up(self._receive)
+            if len(data) >= LARGE_READ_BYTES and not self._waits_for_turn:
                 # An event loop may read a socket many times in a turn, while it brings as much.
-                self._transport.pause_reading()
+                self._read_no_more()
                 self._loop.call_soon(self._read_on)
         elif self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
 
+    def _read_no_more(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
     def _read_on(self) -> None:
+        if self._waits_for_turn:
+            return
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the event loop."""
         self._transport = None  # to abort one that has gone would end it a second time
-        self._end(reason(exc) if exc else f"closed by {self.peer_id or self.address}")
+        why = reason(exc) if exc else f"closed by {self.peer_id or self.address}"
+        if self._waits_for_turn:
+            self._lost = why  # what it has said before counts
+        else:
+            self._end(why)
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -137,23 +166,81 @@ class Link(asyncio.Protocol):
             raise LinkClosedError(f"{self.peer_id or self.address} said DISCONNECT")
         return packet
 
-    async def serve(self, receive: Callable[[Link, LinkPacket], None]) -> str:
+    async def serve(
+        self, receive: Callable[[Link, LinkPacket], None], turns: LinkTurns | None = None
+    ) -> str:
         """Hand up each packet until the link ends; return why it did.
 
         Args:
             receive: takes this link and a packet; the link ends if it raises ProtocolError or
                 OSError.
+            turns: those of all links; None if there is no other.
 
         """
         self._reader.limit = wire.MAX_PACKET_BYTES
         self._receive = receive
+        self._turns = LinkTurns() if turns is None else turns
         self._hand_up(receive)
         return await asyncio.shield(self._ended)
 
+    def _go_on(self) -> None:
+        """Hand up what waited: it is this link's turn."""
+        self._waits_for_turn = False
+        if self._ended.done() or self._receive is None:
+            return
+        try:
+            self._hand_up(self._receive)
+        except BaseException as error:  # as an event loop ends a connection whose reader fails
+            self._end(repr(error))
+            raise
+        if self._waits_for_turn:
+            return
+        if self._lost is not None:
+            self._end(self._lost)
+        self._read_on()
+
+    def hold(self, wait_s: float) -> None:
+        """Hand up nothing more for so long; to be called by who is handed a packet.
+
+        A link that had to be held for `HELD_MAX_S` without a break ends.
+        """
+        self._held_s = wait_s
+        if not wait_s:
+            self._held_since = math.inf
+        elif self._held_since == math.inf:
+            self._held_since = self._loop.time()
+        elif self._loop.time() - self._held_since > HELD_MAX_S:
+            self._end(f"{self.peer_id} has said more for {HELD_MAX_S:.0f} s than anybody has to")
+
     def _hand_up(self, receive: Callable[[Link, LinkPacket], None]) -> None:
+        """Hand up packets until there is none, or it is the turn of others."""
+        turns = self._turns
+        assert turns is not None
+        now = monotonic()  # an event loop's clock may stand still for the time of a callback
+        until_s = now + turns.left_s()
+        done_at = self._handed_up(receive, now, until_s)
+        turns.took(done_at - now)
+        if self._held_s:
+            self._loop.call_later(self._held_s, self._go_on)
+        elif done_at >= until_s and self._reader.waiting_bytes:
+            turns.wait(self._go_on)
+        else:
+            self._acknowledge(self.received_bytes)
+            return
+        self._held_s = 0.0
+        self._waits_for_turn = True
+        self._read_no_more()
+        self._acknowledge(self.received_bytes - self._reader.waiting_bytes)
+
+    def _handed_up(
+        self, receive: Callable[[Link, LinkPacket], None], now: float, until_s: float
+    ) -> float:
+        """Hand up packets until a time; return when that ended."""
         reader, assembly, ended = self._reader, self._assembly, self._ended
         try:
-            while not ended.done() and (packet := reader.next()) is not None:
+            while now < until_s and not self._held_s and not ended.done():
+                if (packet := reader.next()) is None:
+                    break
                 if packet.type is Type.PUBLISH:
                     if (whole := assembly.add(packet)) is not None:
                         receive(self, whole)
@@ -165,11 +252,15 @@ class Link(asyncio.Protocol):
                     self._end(f"{self.peer_id} said DISCONNECT")
                 else:
                     receive(self, packet)
-            if self.received_bytes - self._acknowledged_bytes >= ACKNOWLEDGE_BYTES:
-                self._acknowledged_bytes = self.received_bytes
-                self.send(wire.puback(self.received_bytes))
+                now = monotonic()
         except (OSError, ProtocolError) as error:
             self._end(str(error))
+        return now
+
+    def _acknowledge(self, taken: int) -> None:
+        if taken - self._acknowledged_bytes >= ACKNOWLEDGE_BYTES:
+            self._acknowledged_bytes = taken
+            self.send(wire.puback(taken))
 
     # -- sending -------------------------------------------------------------------------------
 

@@ -6,9 +6,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
+from gateway.node.links.word_rate import WordAllowance, WordRates
 from tree_handler.routing.locator import GatewayLocation, Locator, ReachUpdate
 
 _BEHIND: Final = b"$hedgerow/behind"
+AT_ONCE: Final = WordAllowance(100.0, 20.0)
+"""Neighbours' words that others are told of at once."""
+GATHER_S: Final = 0.2
+"""For so long those beyond that are gathered."""
 
 
 class LocatorPart:
@@ -33,6 +38,8 @@ class LocatorPart:
         self._forwarding = forwarding
         self._send = send
         self._told_of_moves: list[Callable[[float], None]] = []
+        self._rate = WordRates(AT_ONCE)
+        self._tell_at = math.inf
 
     def tell_of_moves(self, told: Callable[[float], None]) -> None:
         """Call this, with the time, after somebody came into reach, left it or is elsewhere."""
@@ -63,15 +70,26 @@ class LocatorPart:
         self._tell(self.locator.forwards(self._forwarding()), now)
 
     def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
-        """Take what a neighbour reaches, and tell the others."""
-        self._tell(self.locator.receive(link, ReachUpdate.decode(payload)), now)
+        """Take what a neighbour reaches, and tell the others: soon, if they were told very often.
+
+        Else one neighbour who says that gateways come and go would have all of the fleet be told.
+        """
+        behind = ReachUpdate.decode(payload)
+        if self._tell_at == math.inf and not self._rate.wait_s("", now):
+            self._tell(self.locator.receive(link, behind), now)
+            return
+        self.locator.learn(link, behind)
+        self._tell_at = min(self._tell_at, now + GATHER_S)
 
     def next_timer(self) -> float:
-        """Return infinity: nothing is due by time."""
-        return math.inf
+        """Return when others are told what was gathered."""
+        return self._tell_at
 
     def handle_timer(self, now: float) -> None:
-        """Do nothing."""
+        """Tell the others what was gathered."""
+        if now >= self._tell_at:
+            self._tell_at = math.inf
+            self._tell(self.locator.tell(), now)
 
     def _tell(self, news: Mapping[int, ReachUpdate], now: float) -> None:
         for link, behind in news.items():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +23,8 @@ from gateway.node.links.greeting import accept, dial, take_over
 from gateway.node.links.hellos import Hellos
 from gateway.node.links.link import Link
 from gateway.node.links.link_admission import LinkAdmission
+from gateway.node.links.link_log import LinkLog
+from gateway.node.links.link_turns import LinkTurns
 from gateway.node.links.locator_part import LocatorPart
 from gateway.node.links.neighbours import LAST_RETRY_S, Neighbours
 from gateway.node.links.origin import Origin, Router
@@ -35,11 +36,12 @@ from gateway.node.links.scope import Scope
 from gateway.node.links.settings import NodeReceiver, NodeSettings
 from gateway.node.links.transport import Address, FarEnd
 from gateway.node.links.wire import LinkPacket, Type
+from gateway.node.links.word_rate import HelloPace, WordRates
 from tree_handler.batch import CONTROL_PREFIX, Entry
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication.replication import Replication
-from tree_handler.spanning.bpdu import Kind
+from tree_handler.spanning.bpdu import Bpdu, Kind
 from tree_handler.spanning.spanning_tree import (
     Changed,
     Discard,
@@ -51,8 +53,8 @@ from tree_handler.spanning.spanning_tree import (
 )
 
 _AGREEMENT = (Kind.JOIN, Kind.ACCEPT)
-
-_log = logging.getLogger(__name__)
+_TOLD_ON = frozenset((b"$hedgerow/clocks",))
+"""Topics of what a neighbour says and others are told at once."""
 
 
 class TreeNode:
@@ -106,6 +108,10 @@ class TreeNode:
         self._dialling_back: Neighbours | None = None
         self._numbers = itertools.count(1)
         self._hellos = Hellos()
+        self._turns = LinkTurns()
+        self._words = WordRates()
+        self._pace = HelloPace()
+        self._link_log = LinkLog(self._loop)
         self.failures = Failures(self.commit.refusals)
         self._parts = Parts(self.failures)
         own = (credentials.gateway_id, credentials.epoch)
@@ -262,7 +268,7 @@ class TreeNode:
         try:
             self._hellos.link_up(link.number, is_leaf=self.admission.is_leaf(link.peer_id))
             now = self._loop.time()
-            _log.info("link %d to %s (%s) is up", link.number, link.peer_id, link.address)
+            self._link_log.up(link)
             self.tree.link_up(link.number, link.peer_id, now)
             self.exchange.link_up(link.number, now)
             self._parts.link_up(link.number, link.peer_id, now)
@@ -274,7 +280,7 @@ class TreeNode:
     async def _served(self, link: Link) -> str:
         # Compiled, a coroutine that waits in an `except` block may raise another task's exception.
         try:
-            return await link.serve(self._receive)
+            return await link.serve(self._receive, self._turns)
         except asyncio.CancelledError as error:
             cancelled = error
         await link.finish()
@@ -285,7 +291,8 @@ class TreeNode:
             return
         link.close()
         self._hellos.link_down(link.number)
-        _log.info("link %d to %s is down: %s", link.number, link.peer_id, why)
+        self._pace.link_down(link.number)
+        self._link_log.down(link, why)
         now = self._loop.time()
         self.tree.link_down(link.number, now)
         self._parts.link_down(link.number, now)
@@ -298,15 +305,19 @@ class TreeNode:
             if packet.topic in self.exchange.topics:
                 self.exchange.receive(link, packet.topic, packet.body, now)
             else:
+                if packet.topic in _TOLD_ON:
+                    self._count_word(link, now)
                 self._parts.receive(link.number, packet.topic, packet.body, now)
                 self.reschedule()
         elif packet.type is Type.PINGREQ:
+            self._count_word(link, now)
             bpdu = self._hellos.answer(link, packet.body)
-            if self._seals is None or self._seals.is_candidate(bpdu.root):
-                self.tree.receive(link.number, bpdu, now)
-                self._carry_out()
-            else:
+            if self._seals is not None and not self._seals.is_candidate(bpdu.root):
                 self.tree.counters["unproven_root"] += 1
+            elif bpdu.kind is not Kind.HELLO or self._pace.may_pass(link.number, bpdu, now):
+                self._take(link.number, bpdu, now)
+            else:
+                self.reschedule()
         elif packet.type is Type.PINGRESP:
             rtt_ms = self._hellos.rtt_ms(link.number, packet.body, now)
             if rtt_ms is not None:
@@ -314,6 +325,13 @@ class TreeNode:
                 self._carry_out()
         else:
             raise ProtocolError("packet on a link", str(packet))
+
+    def _take(self, link: int, bpdu: Bpdu, now: float) -> None:
+        self.tree.receive(link, bpdu, now)
+        self._carry_out()
+
+    def _count_word(self, link: Link, now: float) -> None:
+        link.hold(self._words.wait_s(link.peer_id, now))
 
     # -- carrying out --------------------------------------------------------------------------
 
@@ -342,7 +360,7 @@ class TreeNode:
                     case Changed(why):
                         has_changed = True
                         self.last_change = (time.time(), why)
-                        _log.info("tree: %s", why)
+                        self._link_log.changed(why)
         if has_changed:
             self._parts.tree_changed(now)
         self.reschedule()
@@ -355,11 +373,14 @@ class TreeNode:
 
     def _next_timer(self) -> float:
         repair = self.replication.repair
-        return min(self.tree.next_timer(), repair.next_timer(), self._parts.next_timer())
+        own = min(self.tree.next_timer(), self._pace.next_timer())
+        return min(own, repair.next_timer(), self._parts.next_timer())
 
     def _handle_timer(self, now: float) -> None:
         for link in self.links.values():
             self.tree.heard(link.number, link.heard_at)
+        for number, hello in self._pace.take_due(now):
+            self._take(number, hello, now)
         self.failures.tried("timer of the tree", lambda: self.tree.handle_timer(now))
         self.failures.tried("timer of replication", lambda: self.exchange.handle_timer(now))
         self._parts.handle_timer(now)
@@ -377,5 +398,6 @@ class TreeNode:
         await asyncio.gather(*(link.finish() for link in self.links.values()))
         for link in list(self.links.values()):
             self._end(link, "this gateway stops")
+        self._link_log.close()
         await self.exchange.stop()
         await self.commit.drain()

@@ -268,6 +268,11 @@ class LinkReader:
         self._data = self._data[self._at :] + data if self._at < len(self._data) else data
         self._at = 0
 
+    @property
+    def waiting_bytes(self) -> int:
+        """Return how much has been fed and not been cut into packets."""
+        return len(self._data) - self._at
+
     def next(self) -> LinkPacket | None:
         """Return the next whole packet, None if more bytes are needed.
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import AsyncIterator
 from typing import cast
 
 import pytest
 
 from gateway.node.links import wire
-from gateway.node.links.link import LARGE_READ_BYTES, Link
+from gateway.node.links.link import LARGE_READ_BYTES, UNREAD_LIMIT_BYTES, Link
+from gateway.node.links.link_turns import LinkTurns
 from gateway.node.links.wire import LinkPacket
 
 
@@ -105,3 +108,109 @@ async def test_what_a_turn_has_for_a_neighbour_goes_in_two_writes_the_first_of_i
     await asyncio.sleep(0)
     assert transport.writes == 2
     assert transport.written.count(b"$hedgerow/to") == 32
+
+
+async def between_rounds(got: list[LinkPacket]) -> list[int]:
+    """Count the packets that each of the next rounds of the event loop brings, until none does."""
+    brought: list[int] = []
+    while not brought or brought[-1]:
+        before = len(got)
+        await asyncio.sleep(0)
+        brought.append(len(got) - before)
+    return brought
+
+
+@pytest.fixture
+async def busy() -> AsyncIterator[tuple[list[Link], list[Transport], list[LinkPacket]]]:
+    """Two links of a node whose part of a round is enough for one packet."""
+    links, transports = [Link(), Link()], [Transport(), Transport()]
+    got: list[LinkPacket] = []
+    turns = LinkTurns(part_s=1e-9)
+    serving = []
+    for link, transport in zip(links, transports, strict=True):
+        link.connection_made(cast(asyncio.Transport, transport))
+        serve = link.serve(lambda _, packet: got.append(packet), turns)
+        serving.append(asyncio.create_task(serve))
+    await asyncio.sleep(0)
+    yield links, transports, got
+    for link in links:
+        link.close()
+    await asyncio.gather(*serving)
+
+
+async def test_packets_that_make_more_work_than_a_part_of_a_round_wait_and_nothing_is_read(
+    busy: tuple[list[Link], list[Transport], list[LinkPacket]],
+) -> None:
+    (link, _), (transport, _), got = busy
+    link.data_received(b"".join(wire.ping(number, b"") for number in range(5)))
+    assert len(got) == 1
+    assert transport.calls == ["pause"]
+    assert await between_rounds(got) == [1, 1, 1, 1, 0]
+    assert transport.calls[-1] == "resume"
+    assert [wire.split_ping(packet.body)[0] for packet in got] == list(range(5))
+
+
+async def test_links_take_turns(
+    busy: tuple[list[Link], list[Transport], list[LinkPacket]],
+) -> None:
+    (flooding, other), _, got = busy
+    flooding.data_received(wire.ping(1, b"") * 100)
+    other.data_received(wire.ping(2, b"") * 2)
+    assert await between_rounds(got) == [1] * 101 + [0]
+    at = [at for at, packet in enumerate(got) if wire.split_ping(packet.body)[0] == 2]
+    assert at == [2, 4]
+
+
+async def test_what_came_before_a_connection_went_counts(
+    busy: tuple[list[Link], list[Transport], list[LinkPacket]],
+) -> None:
+    (link, _), _, got = busy
+    link.data_received(wire.ping(1, b"") * 4 + wire.disconnect())
+    link.connection_lost(None)
+    await between_rounds(got)
+    assert len(got) == 4
+    assert link.was_left
+
+
+async def test_a_link_that_ends_while_it_waits_hands_up_no_more(
+    busy: tuple[list[Link], list[Transport], list[LinkPacket]],
+) -> None:
+    (link, other), (transport, _), got = busy
+    link.data_received(wire.ping(1, b"") * 4)
+    link.close()
+    other.data_received(wire.ping(2, b"") * 2)
+    assert sum(await between_rounds(got)) == 2
+    assert "resume" not in transport.calls
+
+
+async def test_bytes_that_wait_are_not_acknowledged(
+    busy: tuple[list[Link], list[Transport], list[LinkPacket]],
+) -> None:
+    (link, _), (transport, _), got = busy
+    link.data_received(wire.publish(b"t", bytes(20_000)) * 2)
+    assert len(got) == 1
+    await asyncio.sleep(0)
+    reader = wire.LinkReader()
+    reader.feed(transport.written)
+    taken = []
+    while (packet := reader.next()) is not None:
+        taken.append(wire.taken(packet.body))
+    assert taken[0] == link.received_bytes // 2
+
+
+async def test_a_neighbour_that_acknowledges_and_reads_nothing_loses_its_link() -> None:
+    loop = asyncio.get_running_loop()
+    ours, theirs = socket.socketpair()
+    link = Link()
+    await loop.create_connection(lambda: link, sock=ours)
+    serving = asyncio.create_task(link.serve(lambda _, packet: None))
+    await asyncio.sleep(0)
+    most_bytes = 0
+    while not serving.done():
+        link.send_batch(b"t", bytes(30_000))
+        link.data_received(wire.puback(link.window.sent))
+        most_bytes = max(most_bytes, link.queued_bytes)
+        await asyncio.sleep(0)
+    assert "does not read" in await serving
+    assert most_bytes < 2 * UNREAD_LIMIT_BYTES
+    theirs.close()
