@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from gateway.base.event_log.counted_lines import CountedLines
 from gateway.node.links.node import TreeNode
 from gateway.node.members.membership import Members
 from tree_handler.batch import Entry, Header
@@ -27,6 +28,8 @@ SETTLE_S = 0.05
 """Changes of the tree within this time are looked at together."""
 ANSWERS_PER_S, ANSWERS_AT_ONCE = 1 / 30, 3
 """An answer goes to all and is believed for a minute: who asks again and again gets no more."""
+NAMED_PER_S, NAMED_AT_ONCE = 1.0, 100
+"""Gateways that the log names: a member can say that it reaches thousands, and then nobody."""
 
 _log = logging.getLogger(__name__)
 
@@ -58,6 +61,8 @@ class MemberWatch:
         self._absence = Absence(member_timeout_s)
         self._suspicion = Suspicion(self._own_id)
         self._answers = RateLimit(ANSWERS_PER_S, ANSWERS_AT_ONCE)
+        self._named = RateLimit(NAMED_PER_S, NAMED_AT_ONCE)
+        self._lines = CountedLines(_log, self._clock)
         self._interval_s = member_timeout_s / LOOKS
         self._away = UnreachableGateways(member_timeout_s)
         self._absence_at_s = 0.0
@@ -93,10 +98,9 @@ class MemberWatch:
         for question in questions:
             self._say(ASK_TOPIC, question.encode())
         suspects = self._suspicion.suspects
-        for gateway_id in sorted(suspects - before):
-            _log.warning("%s is out of reach and does not answer: it heads nothing", gateway_id)
-        for gateway_id in sorted(before - suspects):
-            _log.info("%s is there again", gateway_id)
+        gone = "%s is out of reach and does not answer: it heads nothing"
+        self._tell(logging.WARNING, gone, suspects - before, now)
+        self._tell(logging.INFO, "%s is there again", before - suspects, now)
         known.suspect(suspects)
         self._look_at_s = self._suspicion.next_timer()
         if self._away.follow((one for one in ids if one != self._own_id), reached, now, 0):
@@ -126,6 +130,14 @@ class MemberWatch:
     def _moved(self, now: float) -> None:
         self._look_at_s = min(self._look_at_s, now + SETTLE_S)
         self._node.reschedule()
+
+    def _tell(self, level: int, what: str, ids: Iterable[str], now: float) -> None:
+        """Have the log tell of some gateways, but no more of them than one can read."""
+        for gateway_id in sorted(ids):
+            if self._named.allow("", now):
+                _log.log(level, what, gateway_id)
+            else:
+                self._lines.count("others are out of reach, or there again", gateway_id)
 
     def _say(self, topic: str, payload: bytes) -> None:
         self._node.publish(Entry(topic, payload), control=True)

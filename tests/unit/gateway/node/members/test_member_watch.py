@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from gateway.node.members.watch import (
     ANSWERS_AT_ONCE,
     ANSWERS_PER_S,
     ASK_TOPIC,
+    NAMED_AT_ONCE,
     MemberWatch,
 )
 from tree_handler.batch import Entry, Header
@@ -194,3 +196,22 @@ def test_a_gateway_whose_clock_stood_still_tells_its_record_anew(tmp_path: Path)
         at.pass_time(5.0)
         at.reached = frozenset({"gw-b", "gw-c"})
     assert at.told() == [5, 6]
+
+
+def test_thousands_that_go_at_once_are_not_all_named_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    at = Standing(tmp_path)
+    others = [f"gw-y{number}" for number in range(2_000)]
+    for gateway_id in others:
+        record = MemberRecord(gateway_id, 1, 1, "", "", "10.0.0.1", 1883, capability=1.0)
+        at.members.known.update(record)
+    for _ in range(2):
+        for reached in (frozenset({"gw-b", "gw-c"}), frozenset({"gw-b", "gw-c", *others})):
+            at.reached = reached
+            at.moved(at.now)
+            at.pass_time(10.0)
+    assert caplog.messages[0].endswith("is out of reach and does not answer: it heads nothing")
+    assert NAMED_AT_ONCE < len(caplog.messages) < 2 * NAMED_AT_ONCE
+    assert any("out of reach, or there again" in line for line in caplog.messages)
