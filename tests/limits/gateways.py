@@ -187,6 +187,10 @@ discovery = false
         memory = psutil.Process(self.process.pid).memory_info()
         return int(memory.rss - memory.shared)
 
+    def open_files(self) -> int:
+        """Return how many files and sockets it has open."""
+        return int(psutil.Process(self.process.pid).num_fds())
+
     def wait_for(self, holds: Callable[[], Any], limit_s: float = WAIT_S) -> None:
         """Wait until something holds; the gateway must run on meanwhile."""
         end_s = time.monotonic() + limit_s
