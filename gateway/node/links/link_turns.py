@@ -2,7 +2,8 @@
 
 A neighbour's packets are small and may each make work, and a read brings thousands. So all links
 together have a part of each round of the event loop. When that is used up, those with more to do
-wait in a row, of which as many go on in each round as its part allows, and one at least.
+wait in a row, of which as many go on in each round as its part allows. A packet that took longer
+takes the parts of the next rounds too: where clients have nothing to do, those are over at once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Final
 
 PART_S: Final = 0.002
 """Of a round, for all links. What a client waits for takes several rounds."""
+MAX_DEBT: Final = 16
+"""So many rounds pass at most behind one packet."""
 
 
 class LinkTurns:
@@ -28,7 +31,7 @@ class LinkTurns:
         self._loop = asyncio.get_running_loop()
         self._part_s = part_s
         self._used_s = 0.0
-        """In this round."""
+        """Of the part of this round, and of the next ones."""
         self._row: deque[Callable[[], None]] = deque()
         self._is_round_open = False
 
@@ -38,7 +41,7 @@ class LinkTurns:
 
     def took(self, seconds: float) -> None:
         """Packets of a link have been dealt with for so long."""
-        self._used_s += seconds
+        self._used_s = min(self._used_s + seconds, MAX_DEBT * self._part_s)
         self._open_round()
 
     def wait(self, go_on: Callable[[], None]) -> None:
@@ -53,12 +56,12 @@ class LinkTurns:
 
     def _round_ended(self) -> None:
         self._is_round_open = False
-        self._used_s = 0.0
+        self._used_s = max(0.0, self._used_s - self._part_s)
         try:
             for _ in range(len(self._row)):
-                self._row.popleft()()
                 if self._used_s >= self._part_s:
                     break
+                self._row.popleft()()
         finally:
-            if self._row:
+            if self._row or self._used_s:
                 self._open_round()
