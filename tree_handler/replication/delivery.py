@@ -18,7 +18,9 @@ from tree_handler.intervals import Intervals
 from tree_handler.replication.own_batches import OwnBatches
 
 MAX_HELD_BYTES: Final = 4 * 1024 * 1024
-"""Frames kept in memory behind gaps, over all origins."""
+"""Frames kept in memory behind gaps, over all origins, with what is kept beside each."""
+BESIDE_BYTES: Final = 512
+"""Of a frame's header and its places: most of what a batch of one short message takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,10 @@ class OrderedDelivery:
     def hold(self, frame: bytes, header: Header) -> None:
         """Take a new batch that may not be handed out before `release`."""
         held = self._held.setdefault(header.stream, {})
-        if header.first not in held and self.held_bytes + len(frame) <= MAX_HELD_BYTES:
+        size_bytes = len(frame) + BESIDE_BYTES
+        if header.first not in held and self.held_bytes + size_bytes <= MAX_HELD_BYTES:
             held[header.first] = (frame, header)
-            self.held_bytes += len(frame)
+            self.held_bytes += size_bytes
 
     def add(
         self, frame: bytes, header: Header, have: Intervals
@@ -132,7 +135,7 @@ class OrderedDelivery:
             if start > reachable:
                 break
             del held[start]
-            self.held_bytes -= len(frame)
+            self.held_bytes -= len(frame) + BESIDE_BYTES
             if start > done + 1:
                 yield DeliverLogged(key, done + 1, start - 1)
             if header.last > done:

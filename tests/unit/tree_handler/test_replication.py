@@ -338,7 +338,7 @@ def test_what_no_neighbour_can_send_any_more_is_counted_as_lost_and_holds_nothin
 def test_what_waits_behind_a_gap_is_bounded_in_memory_and_read_from_the_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(delivery, "MAX_HELD_BYTES", 150)
+    monkeypatch.setattr(delivery, "MAX_HELD_BYTES", 150 + 3 * delivery.BESIDE_BYTES)
     network = Network(2)
     for name in "abcdefgh":
         network.publish(0, name)
@@ -353,6 +353,26 @@ def test_what_waits_behind_a_gap_is_bounded_in_memory_and_read_from_the_log(
     assert held_bytes(core) - before <= 150
     network.carry_out(1, core.receive_batch(0, first[0]))
     assert network.nodes[1].got == [f"gw-0:{name}" for name in "abcdefgh"]
+
+
+def test_short_batches_behind_a_gap_count_with_all_that_is_kept_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivery, "MAX_HELD_BYTES", 10_000)
+    network = Network(2)
+    names = [f"{number}" for number in range(500)]
+    for name in names:
+        network.publish(0, name)
+    network.connect(0, 1, forwards=True)
+    core = network.nodes[1].core
+    network.carry_out(1, core.receive_batch(0, network.nodes[0].log[0][0]))
+    first, *others = network.nodes[0].clients()
+    before = held_objects(core)
+    for frame, _ in others:
+        network.carry_out(1, core.receive_batch(0, frame))
+    assert held_objects(core) - before < 500
+    network.carry_out(1, core.receive_batch(0, first[0]))
+    assert network.nodes[1].got == [f"gw-0:{name}" for name in names]
 
 
 def test_what_the_log_refuses_is_asked_for_again_and_leaves_no_gap() -> None:
