@@ -139,8 +139,8 @@ class CertificatePart:
             case CertificateKind.WANT:
                 self._answer(link, set(map(_fingerprint, rows)))
             case CertificateKind.WANT_OF:
-                for name in rows:
-                    self._send(link, ring.chains_of(check_name("gateway", name)))
+                for name in dict.fromkeys(check_name("gateway", row) for row in rows):
+                    self._send(link, ring.chains_of(name))
             case CertificateKind.CHAINS:
                 self._take(link, [_chain(row) for row in rows], now)
             case CertificateKind.FORMER:

@@ -344,3 +344,11 @@ def test_a_statement_made_by_a_clock_that_was_ahead_is_made_anew_when_it_is_set(
         carry(a, 1, b, 1)
         carry(b, 1, a, 1)
     assert b.keys.ring.former.verify("gw-a", b"then", signed, since_s=0.0, life=1)
+
+
+def test_who_asks_for_the_same_gateway_a_thousand_times_is_answered_once(peers: list[Peer]) -> None:
+    peer = peers[0]
+    row = (int(CertificateKind.WANT_OF), ["gw-a"] * certificate_part.MAX_ROWS)
+    peer.part.receive(1, CERTIFICATES, msgpack.packb(row), 0.0)
+    ((link, (kind, chains)),) = peer.sent
+    assert (link, kind, len(chains)) == (1, CertificateKind.CHAINS, 1)
