@@ -13,7 +13,11 @@ _BEHIND: Final = b"$hedgerow/behind"
 AT_ONCE: Final = WordAllowance(100.0, 20.0)
 """Neighbours' words that others are told of at once."""
 GATHER_S: Final = 0.2
-"""For so long those beyond that are gathered."""
+"""For so long those beyond that are gathered ..."""
+GATHER_MAX_S: Final = 2.0
+"""... or until there may be one more, but no longer than this."""
+LONG_BYTES: Final = 4_096
+"""Of so much a word counts as one more: of a hundred gateways."""
 
 
 class LocatorPart:
@@ -75,11 +79,14 @@ class LocatorPart:
         Else one neighbour who says that gateways come and go would have all of the fleet be told.
         """
         behind = ReachUpdate.decode(payload)
-        if self._tell_at == math.inf and not self._rate.wait_s("", now):
+        size = 1.0 + len(payload) // LONG_BYTES
+        wait_s = self._rate.wait_s("", now, size) if self._tell_at == math.inf else 0.0
+        if self._tell_at == math.inf and not wait_s:
             self._tell(self.locator.receive(link, behind), now)
             return
         self.locator.learn(link, behind)
-        self._tell_at = min(self._tell_at, now + GATHER_S)
+        due_s = now + min(max(wait_s, GATHER_S), GATHER_MAX_S)
+        self._tell_at = min(self._tell_at, due_s)
 
     def next_timer(self) -> float:
         """Return when others are told what was gathered."""

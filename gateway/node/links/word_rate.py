@@ -49,12 +49,13 @@ class WordRates:
         self._left: dict[Hashable, tuple[float, float]] = {}
         """The words that may still come, and since when, by id; the last who spoke is last."""
 
-    def wait_s(self, peer_id: Hashable, now: float) -> float:
+    def wait_s(self, peer_id: Hashable, now: float, size: float = 1.0) -> float:
         """Return for how long a word is to wait, 0 if it need not, and take it into account then.
 
         Args:
             peer_id: whose.
             now: the loop's time, in seconds.
+            size: it counts as so many; those behind it wait for that.
 
         """
         at_once, per_s = self._allowance.at_once, self._allowance.per_s
@@ -63,7 +64,7 @@ class WordRates:
         if left < 1.0:
             return (1.0 - left) / per_s
         self._left.pop(peer_id, None)
-        self._left[peer_id] = (left - 1.0, now)
+        self._left[peer_id] = (left - size, now)
         if len(self._left) > MAX_NEIGHBOURS:
             del self._left[next(iter(self._left))]
         return 0.0

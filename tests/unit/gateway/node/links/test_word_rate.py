@@ -14,7 +14,7 @@ from gateway.base.event_log.bounded_lines import SUM_UP_S
 from gateway.base.timers import Alarm
 from gateway.node.links.link import Link
 from gateway.node.links.link_log import EACH, LinkLog
-from gateway.node.links.locator_part import AT_ONCE, GATHER_S, LocatorPart
+from gateway.node.links.locator_part import AT_ONCE, GATHER_MAX_S, GATHER_S, LocatorPart
 from gateway.node.links.word_rate import (
     HELLOS,
     MAX_NEIGHBOURS,
@@ -123,6 +123,22 @@ def test_who_moves_without_end_is_told_of_at_a_bounded_rate_and_where_it_is_in_t
     assert len(to.told) == AT_ONCE.at_once + 1
     assert to.part.epoch_of("gw-z") == 4_999
     assert to.part.next_timer() == math.inf
+
+
+def test_words_of_thousands_of_gateways_count_as_many() -> None:
+    to = Told()
+    there = ReachUpdate(True, {f"gw-{number}": 1 for number in range(5_000)}).encode()
+    nowhere = ReachUpdate(True, {}).encode()
+    now = 0.0
+    for payload in [there, nowhere] * 100:
+        to.part.receive(1, b"$hedgerow/behind", payload, now)
+        now += 0.01
+        to.part.handle_timer(now)
+    assert len(to.told) < 40
+    now += GATHER_MAX_S
+    to.part.handle_timer(now)
+    assert to.part.reached == frozenset()
+    assert len(to.told[-1].removed) == 5_000
 
 
 class Clock:
