@@ -19,7 +19,7 @@ from mypy_extensions import mypyc_attr
 from gateway.node.links import wire
 from gateway.node.links.link_turns import LinkTurns
 from gateway.node.links.refusal import RefusedError, reason
-from gateway.node.links.send_queue import BATCH_LIMIT_BYTES, CONTROL_LIMIT_BYTES, SendQueue
+from gateway.node.links.send_queue import SendQueue
 from gateway.node.links.window import ACKNOWLEDGE_BYTES, MAX_BYTES, Window
 from gateway.node.links.wire import LinkPacket, Type
 from tree_handler.errors import ProtocolError
@@ -279,13 +279,13 @@ class Link(asyncio.Protocol):
     def send_control(self, topic: bytes, payload: bytes) -> None:
         """Send a control message: it goes before all batches."""
         self._queue.add_control(topic, payload)
-        if self._queue.control_bytes > CONTROL_LIMIT_BYTES:
+        if self._queue.is_over_limit:
             self._end("the neighbour does not read: control messages queued over the limit")
         self._pump()
 
     def send_batch(self, topic: bytes, frame: bytes, unlogged: int = 0) -> None:
         """Send a batch; ``unlogged`` is the number of its messages, for QoS 0."""
-        if self._queue.logged_bytes > BATCH_LIMIT_BYTES:
+        if self._queue.is_over_limit:
             self._end("the neighbour does not read: batches queued over the limit")
         self._queue.add_batch(topic, frame, unlogged)
         self._pump()

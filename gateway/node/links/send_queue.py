@@ -24,6 +24,8 @@ CONTROL_LIMIT_BYTES: Final = 32 << 20
 """More control messages wait only for a neighbour that does not read."""
 BATCH_LIMIT_BYTES: Final = 32 << 20
 """Likewise more batches of the log: whoever sends many waits for room between them."""
+ITEMS_LIMIT: Final = 100_000
+"""Likewise more messages of either kind, however short: each takes some hundred bytes besides."""
 
 
 class _Batch:
@@ -106,6 +108,17 @@ class SendQueue:
             self.dropped += oldest.messages
             oldest.is_dropped = True
             oldest.frame = b""
+        while self._batches[0].is_dropped:
+            self._batches.popleft()
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Return whether more waits than does for any neighbour that reads."""
+        return (
+            self.control_bytes > CONTROL_LIMIT_BYTES
+            or self.logged_bytes > BATCH_LIMIT_BYTES
+            or len(self._control) + len(self._batches) > ITEMS_LIMIT
+        )
 
     @property
     def is_full(self) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gateway.node.links import send_queue, wire
 from gateway.node.links.send_queue import SendQueue
 from gateway.node.links.wire import LinkPacket, Type
+from tests.held_objects import held_objects
 from tree_handler.errors import ProtocolError
 
 BATCH, CONTROL = b"$hedgerow/batch", b"$hedgerow/summary"
@@ -124,6 +125,33 @@ def test_of_too_many_qos_0_batches_the_oldest_are_dropped_and_counted(
     assert [body for body in found if body.startswith(b"l")] == [
         b"logged %d" % number for number in range(10)
     ]
+
+
+def test_of_what_was_dropped_nothing_is_left_in_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(send_queue, "UNLOGGED_LIMIT_BYTES", 1_000)
+    queue = SendQueue()
+    for _ in range(200):
+        queue.add_batch(BATCH, bytes(100), 1)
+    before = held_objects(queue)
+    for _ in range(5_000):
+        queue.add_batch(BATCH, bytes(100), 1)
+    assert held_objects(queue) <= before + 10
+    assert len(read(emptied(queue))) == 10
+
+
+@pytest.mark.parametrize("is_control", [True, False])
+def test_more_messages_wait_for_nobody_who_reads_however_short_they_are(is_control: bool) -> None:
+    queue = SendQueue()
+    for _ in range(send_queue.ITEMS_LIMIT):
+        if is_control:
+            queue.add_control(CONTROL, b"")
+        else:
+            queue.add_batch(BATCH, b"")
+    assert not queue.is_over_limit
+    queue.add_batch(BATCH, b"")
+    assert queue.is_over_limit
+    queue.take(TAKES)
+    assert not queue.is_over_limit
 
 
 def test_a_queue_that_is_full_has_room_again_when_a_quarter_is_left() -> None:
