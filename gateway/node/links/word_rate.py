@@ -110,9 +110,9 @@ class HelloPace:
 
     def take_due(self, now: float) -> list[tuple[int, Bpdu]]:
         """Return those that were kept and are due, with their links."""
-        due = [link for link, at in self._due.items() if at <= now]
-        return [
-            (link, hello)
-            for link in due
-            if (hello := self._late.get(link)) is not None and self.may_pass(link, hello, now)
-        ]
+        found: list[tuple[int, Bpdu]] = []
+        for link in [link for link, at in self._due.items() if at <= now]:
+            hello = self._late.get(link)
+            if hello is not None and self.may_pass(link, hello, now):
+                found.append((link, hello))
+        return found
