@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Final
 
-from gateway.node.links.word_rate import WordAllowance, WordRates
+from gateway.node.links.word_rate import LONG_BYTES, WordAllowance, WordRates
 from tree_handler.routing.locator import GatewayLocation, Locator, ReachUpdate
 
 _BEHIND: Final = b"$hedgerow/behind"
@@ -16,8 +16,6 @@ GATHER_S: Final = 0.2
 """For so long those beyond that are gathered ..."""
 GATHER_MAX_S: Final = 2.0
 """... or until there may be one more, but no longer than this."""
-LONG_BYTES: Final = 4_096
-"""Of so much a word counts as one more: of a hundred gateways."""
 
 
 class LocatorPart:

@@ -36,7 +36,7 @@ from gateway.node.links.scope import Scope
 from gateway.node.links.settings import NodeReceiver, NodeSettings
 from gateway.node.links.transport import Address, FarEnd
 from gateway.node.links.wire import LinkPacket, Type
-from gateway.node.links.word_rate import HelloPace, WordRates
+from gateway.node.links.word_rate import LONG_BYTES, HelloPace, WordRates
 from tree_handler.batch import CONTROL_PREFIX, Entry
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
@@ -306,7 +306,7 @@ class TreeNode:
                 self.exchange.receive(link, packet.topic, packet.body, now)
             else:
                 if packet.topic in _TOLD_ON:
-                    self._count_word(link, now)
+                    self._count_word(link, now, 1 + len(packet.body) // LONG_BYTES)
                 self._parts.receive(link.number, packet.topic, packet.body, now)
                 self.reschedule()
         elif packet.type is Type.PINGREQ:
@@ -330,8 +330,8 @@ class TreeNode:
         self.tree.receive(link, bpdu, now)
         self._carry_out()
 
-    def _count_word(self, link: Link, now: float) -> None:
-        link.hold(self._words.wait_s(link.peer_id, now))
+    def _count_word(self, link: Link, now: float, size: int = 1) -> None:
+        link.hold(self._words.wait_s(link.peer_id, now, size))
 
     # -- carrying out --------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ from tree_handler.spanning.election import Root
 
 MAX_NEIGHBOURS: Final = 1_024
 """Remembered; the one that was quiet longest goes."""
+LONG_BYTES: Final = 4_096
+"""Of so much a word counts as one more: of a hundred gateways, say."""
 
 
 @dataclass(frozen=True, slots=True)
