@@ -314,7 +314,7 @@ class TreeNode:
             bpdu = self._hellos.answer(link, packet.body)
             if self._seals is not None and not self._seals.is_candidate(bpdu.root):
                 self.tree.counters["unproven_root"] += 1
-            elif bpdu.kind is not Kind.HELLO or self._pace.may_pass(link.number, bpdu, now):
+            elif self._pace.may_pass(link.number, bpdu, now):
                 self._take(link.number, bpdu, now)
             else:
                 self.reschedule()
@@ -331,7 +331,7 @@ class TreeNode:
         self._carry_out()
 
     def _count_word(self, link: Link, now: float, size: int = 1) -> None:
-        link.hold(self._words.wait_s(link.peer_id, now, size))
+        link.hold(self._words.spend(link.peer_id, now, size))
 
     # -- carrying out --------------------------------------------------------------------------
 

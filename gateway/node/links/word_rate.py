@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from light_dataclasses import dataclass
-from tree_handler.spanning.bpdu import Bpdu
+from tree_handler.spanning.bpdu import Bpdu, Kind
 from tree_handler.spanning.election import Root
 
 MAX_NEIGHBOURS: Final = 1_024
@@ -34,8 +34,12 @@ class WordAllowance:
 
 WORDS: Final = WordAllowance(500.0, 50.0)
 HELLOS: Final = WordAllowance(100.0, 20.0)
+REQUESTS: Final = WordAllowance(20.0, 5.0)
 ROOTS: Final = WordAllowance(20.0, 0.5)
 """Hellos that name another root than the one before: each may change the tree of all."""
+
+_Paced = tuple[int, Kind]
+"""A link, and what comes over it."""
 
 
 class WordRates:
@@ -60,50 +64,81 @@ class WordRates:
             size: it counts as so many; those behind it wait for that.
 
         """
-        at_once, per_s = self._allowance.at_once, self._allowance.per_s
-        left, since = self._left.get(peer_id, (at_once, now))
-        left = min(at_once, left + (now - since) * per_s)
+        left = self._refilled(peer_id, now)
         if left < 1.0:
-            return (1.0 - left) / per_s
+            return (1.0 - left) / self._allowance.per_s
+        self._keep(peer_id, left - size, now)
+        return 0.0
+
+    def spend(self, peer_id: Hashable, now: float, size: float = 1.0) -> float:
+        """Take a word into account that is dealt with in any case.
+
+        Args:
+            peer_id: whose.
+            now: the loop's time, in seconds.
+            size: it counts as so many.
+
+        Returns:
+            For how long the next one is to wait.
+
+        """
+        left = self._refilled(peer_id, now) - size
+        self._keep(peer_id, left, now)
+        return max(0.0, -left / self._allowance.per_s)
+
+    def _refilled(self, peer_id: Hashable, now: float) -> float:
+        at_once = self._allowance.at_once
+        left, since = self._left.get(peer_id, (at_once, now))
+        return min(at_once, left + (now - since) * self._allowance.per_s)
+
+    def _keep(self, peer_id: Hashable, left: float, now: float) -> None:
         self._left.pop(peer_id, None)
-        self._left[peer_id] = (left - size, now)
+        self._left[peer_id] = (left, now)
         if len(self._left) > MAX_NEIGHBOURS:
             del self._left[next(iter(self._left))]
-        return 0.0
 
 
 class HelloPace:
-    """Decides which hellos are taken at once, and keeps the last of each link that is not."""
+    """Decides which hellos and requests are taken at once, and keeps the last of each that is not.
+
+    A request for a newer sequence is like a hello in that its last one says all; it is passed on.
+    """
 
     def __init__(self) -> None:
-        self._hellos = WordRates(HELLOS)
+        self._rates = {Kind.HELLO: WordRates(HELLOS), Kind.SEQUENCE_REQUEST: WordRates(REQUESTS)}
         self._roots = WordRates(ROOTS)
         self._named: dict[int, Root] = {}
         """The root that each link's last hello named which was taken."""
-        self._late: dict[int, Bpdu] = {}
-        self._due: dict[int, float] = {}
+        self._late: dict[_Paced, Bpdu] = {}
+        self._due: dict[_Paced, float] = {}
 
     def link_down(self, link: int) -> None:
         """Forget a link."""
         self._named.pop(link, None)
-        self._late.pop(link, None)
-        self._due.pop(link, None)
+        for kind in self._rates:
+            self._late.pop((link, kind), None)
+            self._due.pop((link, kind), None)
 
-    def may_pass(self, link: int, hello: Bpdu, now: float) -> bool:
-        """Return whether a hello is to be taken now; else it is kept in the place of the last."""
-        if link in self._due and now < self._due[link]:
-            self._late[link] = hello
+    def may_pass(self, link: int, bpdu: Bpdu, now: float) -> bool:
+        """Return whether a BPDU is to be taken now; else it is kept in the place of the last."""
+        rates = self._rates.get(bpdu.kind)
+        if rates is None:
+            return True
+        paced, is_hello = (link, bpdu.kind), bpdu.kind is Kind.HELLO
+        if now < self._due.get(paced, now):
+            self._late[paced] = bpdu
             return False
-        wait_s = self._hellos.wait_s(hello.sender, now)
-        if not wait_s and self._named.get(link) not in (None, hello.root):
-            wait_s = self._roots.wait_s(hello.sender, now)
+        wait_s = rates.wait_s(bpdu.sender, now)
+        if is_hello and not wait_s and self._named.get(link) not in (None, bpdu.root):
+            wait_s = self._roots.wait_s(bpdu.sender, now)
         if wait_s:
-            self._late[link] = hello
-            self._due[link] = now + wait_s
+            self._late[paced] = bpdu
+            self._due[paced] = now + wait_s
             return False
-        self._named[link] = hello.root
-        self._late.pop(link, None)
-        self._due.pop(link, None)
+        if is_hello:
+            self._named[link] = bpdu.root
+        self._late.pop(paced, None)
+        self._due.pop(paced, None)
         return True
 
     def next_timer(self) -> float:
@@ -113,8 +148,8 @@ class HelloPace:
     def take_due(self, now: float) -> list[tuple[int, Bpdu]]:
         """Return those that were kept and are due, with their links."""
         found: list[tuple[int, Bpdu]] = []
-        for link in [link for link, at in self._due.items() if at <= now]:
-            hello = self._late.get(link)
-            if hello is not None and self.may_pass(link, hello, now):
-                found.append((link, hello))
+        for paced in [paced for paced, at in self._due.items() if at <= now]:
+            bpdu = self._late.get(paced)
+            if bpdu is not None and self.may_pass(paced[0], bpdu, now):
+                found.append((paced[0], bpdu))
         return found

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from gateway.node.links import link as link_module
 from gateway.node.links import wire
 from gateway.node.links.link import LARGE_READ_BYTES, UNREAD_LIMIT_BYTES, Link
 from gateway.node.links.link_turns import MAX_DEBT, LinkTurns
@@ -195,6 +196,29 @@ async def test_a_packet_that_takes_long_takes_the_parts_of_later_rounds() -> Non
         rounds += 1
         await asyncio.sleep(0)
     assert rounds <= 3 + MAX_DEBT
+
+
+@pytest.mark.parametrize("pauses", [True, False])
+async def test_a_link_that_is_held_without_a_break_ends_and_one_that_pauses_stays(
+    monkeypatch: pytest.MonkeyPatch, *, pauses: bool
+) -> None:
+    monkeypatch.setattr(link_module, "HELD_MAX_S", 0.0)
+    link, seen = Link(), 0
+    link.connection_made(cast(asyncio.Transport, Transport()))
+
+    def receive(held: Link, _: LinkPacket) -> None:
+        nonlocal seen
+        seen += 1
+        held.hold(0.002 * (seen % 2 or not pauses))
+
+    serving = asyncio.create_task(link.serve(receive))
+    await asyncio.sleep(0)
+    link.data_received(wire.ping(1, b"") * 50)
+    while not serving.done() and seen < 50:
+        await asyncio.sleep(0.001)
+    assert serving.done() is not pauses
+    link.close()
+    assert ("has said more" in await serving) is not pauses
 
 
 async def test_bytes_that_wait_are_not_acknowledged(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -18,6 +19,7 @@ from gateway.node.links.locator_part import AT_ONCE, GATHER_MAX_S, GATHER_S, Loc
 from gateway.node.links.word_rate import (
     HELLOS,
     MAX_NEIGHBOURS,
+    REQUESTS,
     ROOTS,
     HelloPace,
     WordAllowance,
@@ -42,6 +44,17 @@ def test_so_many_words_come_at_once_and_the_next_ones_at_a_steady_rate() -> None
     assert rates.wait_s("gw-x", 11.0) == 1.0
     assert [rates.wait_s("gw-x", 12.0) for _ in range(2)] == [0.0, 2.0]
     assert [rates.wait_s("gw-x", 1_000.0) for _ in range(4)] == [0.0, 0.0, 0.0, 2.0]
+
+
+def test_who_goes_on_beyond_the_rate_waits_behind_each_word_without_a_break() -> None:
+    rates, now = WordRates(WordAllowance(3.0, 0.5)), 0.0
+    assert [rates.spend("gw-x", now) for _ in range(3)] == [0.0, 0.0, 0.0]
+    for _ in range(10):
+        wait_s = rates.spend("gw-x", now)
+        assert wait_s == 2.0
+        now += wait_s
+    assert rates.spend("gw-x", now, 5.0) == 10.0
+    assert rates.spend("gw-x", now + 1_000.0) == 0.0
 
 
 def test_as_many_neighbours_are_remembered_as_there_may_be_and_who_is_quiet_goes() -> None:
@@ -74,6 +87,16 @@ def test_a_neighbour_names_another_root_again_and_again_more_seldom_than_it_says
     assert pace.may_pass(LINK + 1, hello(1, OTHER), 0.0), "the first hello of a link"
     assert not pace.may_pass(LINK + 1, hello(2, ONE), 0.0), "what it said before counts there"
     assert pace.may_pass(LINK + 2, hello(1, ONE, "gw-y"), 0.0)
+
+
+def test_requests_for_a_newer_sequence_are_passed_on_so_often_and_agreements_all() -> None:
+    pace = HelloPace()
+    asked = [replace(hello(n), kind=Kind.SEQUENCE_REQUEST, sequence=n) for n in range(500)]
+    assert sum(pace.may_pass(LINK, one, 0.0) for one in asked) == REQUESTS.at_once
+    assert pace.may_pass(LINK, hello(1), 0.0), "of their own"
+    join = replace(hello(2), kind=Kind.JOIN)
+    assert all(pace.may_pass(LINK, join, 0.0) for _ in range(500))
+    assert pace.take_due(1 / REQUESTS.per_s + 0.001) == [(LINK, asked[-1])]
 
 
 def test_a_hello_that_is_kept_gives_way_to_the_same_as_before() -> None:
