@@ -155,9 +155,16 @@ class HostileMember(Attacker):
     def __init__(self, address: tuple[str, int], others: tuple[str, ...]) -> None:
         super().__init__()
         self._address, self._others = address, others
-        self._link = HostileLink(address, "gw-x")
-        self._link.join()
-        self._ways = [
+        self._link = self._joined()
+        self._ways = self._all_ways()
+
+    def _joined(self) -> HostileLink:
+        link = HostileLink(self._address, "gw-x")
+        link.join()
+        return link
+
+    def _all_ways(self) -> list[Iterator[None]]:
+        return [
             self._changes_its_mind(),
             self._moves_gateways(),
             self._leaves_gaps(),
@@ -167,9 +174,15 @@ class HostileMember(Attacker):
         ]
 
     def step(self) -> bool:
-        for way in self._ways:
-            next(way)
-            self._link.read()
+        try:
+            for way in self._ways:
+                next(way)
+                self._link.read()
+        except OSError:  # the victim has had enough of that link
+            self._link.close()
+            self.seen["ended"] += 1
+            self._link = self._joined()
+            self._ways = self._all_ways()
         self.seen["rounds"] += 1
         return True
 
@@ -202,22 +215,23 @@ class HostileMember(Attacker):
 
     def _leaves_gaps(self) -> Iterator[None]:
         """Numbers of messages that lie far apart."""
-        for number in itertools.count(1):
-            self._link.publish(number << 24, Entry("x/gap", b"", 1))
+        while True:
             self.seen["gaps"] += 1
+            self._link.publish(self.seen["gaps"] << 24, Entry("x/gap", b"", 1))
             yield
 
     def _says_who_is_absent(self) -> Iterator[None]:
         """Each honest member, again and again, with the latest record that it can have told."""
-        for number in itertools.count(1):
+        while True:
+            number = self.seen["notices"] + 1
             notices = [
                 AbsenceNotice(one, *mark)
                 for one in self._others
                 for mark in ((1, number << 16), ((1 << 32) - 1, number))
             ]
             entries = [Entry(f"$hedgerow/absent/{one.id}", one.encode(), 1) for one in notices]
-            self._link.publish(1 + (number - 1) * len(entries), *entries, control=True)
             self.seen["notices"] += len(entries)
+            self._link.publish(number, *entries, control=True)
             yield
 
     def _comes_and_goes(self) -> Iterator[None]:
