@@ -67,7 +67,7 @@ class LookUpsAgain:
             self._turns.begin(self, self._go_on)
 
     def _go_on(self) -> bool:
-        """Go on with the look-up that changed first; whether there is no more to tell."""
+        """Go on with the look-up that changed first; return whether there is no more to tell."""
         look_up = next(iter(self._changed))
         step = partial(self._tell_of, look_up)
         if not self._failures.tried("tell of a look-up", step, "/".join(look_up[0])):
