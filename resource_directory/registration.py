@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from itertools import chain
+from operator import itemgetter
 from typing import Final
 
 from light_dataclasses import dataclass
@@ -27,6 +29,7 @@ BYTES_OF_LISTED: Final = 100
 BYTES_OF_NAME: Final = 350
 """The memory that a registration takes besides its characters: itself, a link, an attribute, each
 value of a list behind the first, and each name that no other has, perhaps."""
+_NAME_OF: Final = itemgetter(0)
 NAMES_IN_COMMON: Final = 64
 """So many names of attributes may be those of others, too."""
 
@@ -139,14 +142,12 @@ class Registration:
         characters = len(self.endpoint) + len(self.sector) + len(self.base)
         characters += sum(len(name) + len(value) for name, value in self.attributes)
         characters += 2 * sum(map(len, self.texts))
-        attributes, listed = len(self.attributes), 0
-        names = {name for name, _ in self.attributes}
-        for link in self.links:
-            names.update([name for name, _ in link.attributes])
-            attributes += len(link.attributes)
-            for name, value in link.attributes:
-                if value and name in LISTS and " " in value:
-                    listed += value.count(" ")
+        of_links = list(chain.from_iterable([link.attributes for link in self.links]))
+        attributes = len(self.attributes) + len(of_links)
+        names = set(map(_NAME_OF, chain(self.attributes, of_links)))
+        listed = 0
+        if not LISTS.isdisjoint(names):
+            listed = sum([value.count(" ") for name, value in of_links if value and name in LISTS])
         return (
             BYTES_ITSELF
             + characters

@@ -106,7 +106,7 @@ async def test_what_the_gateway_refuses_is_an_error_in_one_line(gateway: FleetGa
     code, out, err = await hedgerow("pub", *where, "-t", "$SYS/x", "-m", "1")
     assert (code, out, err) == (1, "", "hedgerow: '$SYS/x': not authorized\n")
     code, out, err = await hedgerow("pub", *where, "-t", "a/#", "-m", "1")
-    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
     await gateway.stop()
     code, out, err = await hedgerow("sub", *where, "-t", "a")
     assert (code, out) == (1, "")

@@ -32,6 +32,7 @@ MECHANISMS = frozenset(
         "gateway/base/periodic_timer.py",
         "gateway/base/due_timer.py",
         "gateway/base/timers.py",
+        "gateway/base/punctual_loop.py",
         "gateway/node/links/schedule.py",
     )
 )
@@ -103,6 +104,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "gateway/node/links/discovery.py:MulticastDiscovery._schedule",
         "gateway/process/page/topic_api.py:TopicApi._sweep_later",
     ),
+    "the link ends where it fails": ("gateway/node/links/link.py:Link._hand_up",),
     "it rings once; each item is guarded, and the next event sets it anew": (
         "gateway/process/running/access_in_use.py:AccessInUse.revoked",
         "gateway/coap/directory/fleet_observing.py:FleetObservations._again",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
-from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
@@ -138,10 +137,9 @@ class Losses:
 
     def give_up(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
         """Note as lost what nobody within reach has; the arguments are those of `seek`."""
-        return _some(
-            note
+        return self._noted(
+            (stream, left.common(missing.get(stream, _NOTHING)))
             for stream, left in self._given_up(now)
-            for note in self._notes(stream, left.common(missing.get(stream, _NOTHING)))
         )
 
     def alone(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
@@ -152,19 +150,13 @@ class Losses:
         self._stuck.follow(missing, now, self.origin_gone_s)
         if now - self._alone_since < self.origin_gone_s:
             return []
-        return _some(
-            note
-            for stream in missing
-            for note in self._notes(stream, self._stuck.for_long(stream, now, self.origin_gone_s))
+        return self._noted(
+            (stream, self._stuck.for_long(stream, now, self.origin_gone_s)) for stream in missing
         )
 
     def of_nobody(self, streams: Iterable[Epoch]) -> list[ReplicationAction]:
         """Note as lost what is missing of streams that nobody is asked for."""
-        return _some(
-            note
-            for stream in streams
-            for note in self._notes(stream, _gaps_of(self.covered(stream)))
-        )
+        return self._noted((stream, _gaps_of(self.covered(stream))) for stream in streams)
 
     def of_origins(self, missing: Mapping[Epoch, Intervals], now: float) -> list[ReplicationAction]:
         """Note as lost what its origin has lost and nobody else is asked for.
@@ -173,11 +165,19 @@ class Losses:
         """
         long_s = UNDER_WAY_INTERVALS * self.interval_s
         self._lost_by_origins.follow(missing, now, long_s)
-        return _some(
-            note
-            for stream in missing
-            for note in self._notes(stream, self._lost_by_origins.for_long(stream, now, long_s))
+        return self._noted(
+            (stream, self._lost_by_origins.for_long(stream, now, long_s)) for stream in missing
         )
+
+    def _noted(self, losses: Iterable[tuple[Epoch, Intervals]]) -> list[ReplicationAction]:
+        """Return the notes of this round: no more are made, since a gap may be as wide as life."""
+        notes: list[ReplicationAction] = []
+        for stream, lost in losses:
+            for note in self._notes(stream, lost):
+                notes.append(note)
+                if len(notes) == MAX_NOTES:
+                    return notes
+        return notes
 
     def _notes(self, stream: Epoch, lost: Intervals) -> Iterator[ReplicationAction]:
         flags = Flags.PASSED | Flags.LOST | Flags.LOCAL
@@ -224,10 +224,6 @@ class Losses:
                 stuck_s = max(0.0, now - self._stuck.since(key))
                 wait_s = max(self.interval_s, min(stuck_s, self.origin_gone_s / 8))
                 self._next_search = max(self._next_search, ended_at + wait_s)
-
-
-def _some(notes: Iterable[ReplicationAction]) -> list[ReplicationAction]:
-    return list(islice(notes, MAX_NOTES))
 
 
 def _gaps_of(have: Intervals) -> Intervals:
