@@ -211,8 +211,9 @@ class Answers:
         if found is None:  # another one's end has ended it
             return
         asked, respond, by = found
-        turns = Conditional | WriteInTurn | TurnOfWrite | OwnTurn
-        waits = isinstance(by, turns) and not by.has_begun
+        waits = (
+            isinstance(by, Conditional | WriteInTurn | TurnOfWrite | OwnTurn) and not by.has_begun
+        )
         if asked.request.code not in _READS and not waits:
             return
         refused = self._access.refusal(asked.request, asked.peer)

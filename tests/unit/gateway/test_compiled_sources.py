@@ -118,6 +118,25 @@ def test_no_nested_function_is_used_by_another_one() -> None:
     ]
 
 
+def test_no_local_name_stands_for_the_classes_of_an_isinstance() -> None:
+    """What is read of the object then is another class's attribute."""
+    found = []
+    for file, function in nodes():
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        assigned = {
+            one.id
+            for one in ast.walk(function)
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        }
+        for node in ast.walk(function):
+            match node:
+                case ast.Call(ast.Name("isinstance"), [_, ast.Name(classes)]):
+                    if classes in assigned:
+                        found.append(f"{file}:{node.lineno}: {classes}")
+    assert not found
+
+
 def test_the_tests_of_what_is_compiled_run_compiled_in_ci() -> None:
     packages = {path.relative_to(PROJECT).parts[0] for path in compiled_sources()}
     makefile = (PROJECT / "Makefile").read_text()
