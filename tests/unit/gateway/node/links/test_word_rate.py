@@ -179,16 +179,19 @@ class Clock:
         return cast(Alarm, SimpleNamespace(cancel=self.due.clear))
 
 
-def test_links_that_come_and_go_fill_no_log_and_hide_no_other_one(
+def link_to(peer_id: str, number: int) -> Link:
+    link = Link("10.0.0.1:1")
+    link.peer_id, link.number = peer_id, number
+    return link
+
+
+async def test_links_that_come_and_go_fill_no_log_and_hide_no_other_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
     clock = Clock()
     log = LinkLog(clock)
-    fickle, other = (
-        cast(Link, SimpleNamespace(number=number, peer_id=name, address="10.0.0.1:1"))
-        for number, name in ((1, "gw-x"), (2, "gw-b"))
-    )
+    fickle, other = link_to("gw-x", 1), link_to("gw-b", 2)
     for _ in range(1_000):
         log.up(fickle)
         log.down(fickle, "closed by gw-x")
