@@ -119,7 +119,7 @@ def test_no_nested_function_is_used_by_another_one() -> None:
 
 
 def test_no_local_name_stands_for_the_classes_of_an_isinstance() -> None:
-    """What is read of the object then is another class's attribute."""
+    """An attribute of the object is then read as another class has it."""
     found = []
     for file, function in nodes():
         if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
