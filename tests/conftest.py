@@ -306,6 +306,16 @@ def monkeypatch() -> Iterator[pytest.MonkeyPatch]:
     patch.undo()
 
 
+@pytest.fixture
+def signals_of_a_service() -> Iterator[None]:
+    """Take back the handlers that a service sets: uvloop's stay when its loop is closed."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that needs a missing program, naming the install command; in CI, fail."""
     for marker in item.iter_markers("peer"):

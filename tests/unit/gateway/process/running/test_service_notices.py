@@ -67,6 +67,7 @@ class Process:
         pass
 
 
+@pytest.mark.usefixtures("signals_of_a_service")
 async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_it_all_the_while(
     manager: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -98,5 +99,3 @@ async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_i
     os.kill(os.getpid(), signal.SIGTERM)
     assert (await notices_until(manager, "STOPPING=1"))[-1] == "STOPPING=1"
     await serving
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
-        asyncio.get_running_loop().remove_signal_handler(number)
