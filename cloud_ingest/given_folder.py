@@ -11,7 +11,7 @@ def folder_fault(path: str | os.PathLike[str]) -> str:
     try:
         mode = os.stat(path).st_mode  # noqa: PTH116  # may be relative
     except (FileNotFoundError, NotADirectoryError):
-        return f"{path}: no such folder"
+        return "no such folder"
     except OSError as error:
-        return f"{path}: {error.strerror}"
-    return "" if stat.S_ISDIR(mode) else f"{path}: not a folder"
+        return error.strerror or str(error)
+    return "" if stat.S_ISDIR(mode) else "not a folder"

@@ -47,13 +47,17 @@ class RateLimit:
         """Return whether the source has done it too often to do it once more."""
         return self._refilled(source, now) < 1.0
 
-    def count(self, source: str, now: float) -> None:
-        """Count what the source has done, allowed or not.
+    def wait_s(self, source: str, now: float, least: float = 1.0) -> float:
+        """Return for how long the source is to wait until so much of its burst is left."""
+        return max(0.0, (least - self._refilled(source, now)) / self._per_second)
+
+    def count(self, source: str, now: float, size: float = 1.0) -> None:
+        """Count what the source has done, allowed or not; something large counts as several.
 
         When the table is full, the source quiet longest is forgotten, so that nobody is refused
         for what others do.
         """
-        self._take(source, now)
+        self._take(source, now, size)
         if len(self._left) > self._max_sources:
             del self._left[next(iter(self._left))]
 
@@ -71,10 +75,10 @@ class RateLimit:
         for source in rested:
             del self._left[source]
 
-    def _take(self, source: str, now: float) -> None:
+    def _take(self, source: str, now: float, size: float = 1.0) -> None:
         left = self._refilled(source, now)
         self._left.pop(source, None)
-        self._left[source] = (left - 1.0, now)
+        self._left[source] = (left - size, now)
 
     def _refilled(self, source: str, now: float) -> float:
         left, since = self._left.get(source, (self._burst, now))

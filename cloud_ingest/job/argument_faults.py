@@ -37,13 +37,13 @@ def argument_faults(options: argparse.Namespace) -> Iterator[str]:
     """
     for spool in options.spool:
         if fault := folder_fault(spool):
-            yield f"--spool: {fault}"
+            yield f"--spool: {spool}: {fault}"
     given = [spool.resolve() for spool in options.spool]
     for spool in dict.fromkeys(one for one in given if given.count(one) > 1):
         yield f"--spool: {spool}: it is named {given.count(spool)} times"
     folder = TableStore(options.tables).folder
     if folder is not None and folder.exists() and (fault := folder_fault(folder)):
-        yield f"--tables: {fault}"
+        yield f"--tables: {folder}: {fault}"
     if options.json and (options.json.is_dir() or not options.json.absolute().parent.is_dir()):
         yield f"--json: not a file in an existing folder: {options.json}"
     for name in ("conf", "storage"):

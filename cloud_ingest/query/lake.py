@@ -60,8 +60,9 @@ class Lake:
 
         """
         if "://" not in self.place and (fault := folder_fault(self.place)):
-            why = fault.removeprefix(f"{self.place}: ")
-            raise LakeError(self.place, f"{why}: --tables is the one that `hedgerow ingest` writes")
+            raise LakeError(
+                self.place, f"{fault}: --tables is the one that `hedgerow ingest` writes"
+            )
 
     def uri(self, name: str) -> str:
         """Return where a table is."""

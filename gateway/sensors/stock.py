@@ -72,7 +72,7 @@ class SensorPlan:
 
     @property
     def all(self) -> list[ConfiguredSensor]:
-        """Those of the configuration, then those that were added."""
+        """All sensors: those of the configuration, then those that were added."""
         return [*self.configured, *self.added]
 
 

@@ -10,7 +10,7 @@ from gateway.node.links.word_rate import LONG_BYTES, WordAllowance, WordRates
 from tree_handler.routing.locator import GatewayLocation, Locator, ReachUpdate
 
 _BEHIND: Final = b"$hedgerow/behind"
-AT_ONCE: Final = WordAllowance(100.0, 20.0)
+AT_ONCE: Final = WordAllowance(100, 20.0)
 """Neighbours' words that others are told of at once."""
 GATHER_S: Final = 0.2
 """For so long those beyond that are gathered ..."""

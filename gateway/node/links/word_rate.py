@@ -11,10 +11,10 @@ next link too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Final
 
 from light_dataclasses import dataclass
+from tree_handler.rate_limit import RateLimit
 from tree_handler.spanning.bpdu import Bpdu, Kind
 from tree_handler.spanning.election import Root
 
@@ -28,14 +28,14 @@ LONG_BYTES: Final = 4_096
 class WordAllowance:
     """So many words at once, and then so many a second."""
 
-    at_once: float
+    at_once: int
     per_s: float
 
 
-WORDS: Final = WordAllowance(500.0, 50.0)
-HELLOS: Final = WordAllowance(100.0, 20.0)
-REQUESTS: Final = WordAllowance(20.0, 5.0)
-ROOTS: Final = WordAllowance(20.0, 0.5)
+WORDS: Final = WordAllowance(500, 50.0)
+HELLOS: Final = WordAllowance(100, 20.0)
+REQUESTS: Final = WordAllowance(20, 5.0)
+ROOTS: Final = WordAllowance(20, 0.5)
 """Hellos that name another root than the one before: each may change the tree of all."""
 
 _Paced = tuple[int, Kind]
@@ -51,11 +51,9 @@ class WordRates:
     """
 
     def __init__(self, allowance: WordAllowance = WORDS) -> None:
-        self._allowance = allowance
-        self._left: dict[Hashable, tuple[float, float]] = {}
-        """The words that may still come, and since when, by id; the last who spoke is last."""
+        self._limit = RateLimit(allowance.per_s, allowance.at_once, MAX_NEIGHBOURS)
 
-    def wait_s(self, peer_id: Hashable, now: float, size: float = 1.0) -> float:
+    def wait_s(self, peer_id: str, now: float, size: float = 1.0) -> float:
         """Return for how long a word is to wait, 0 if it need not, and take it into account then.
 
         Args:
@@ -64,13 +62,12 @@ class WordRates:
             size: it counts as so many; those behind it wait for that.
 
         """
-        left = self._refilled(peer_id, now)
-        if left < 1.0:
-            return (1.0 - left) / self._allowance.per_s
-        self._keep(peer_id, left - size, now)
-        return 0.0
+        wait_s = self._limit.wait_s(peer_id, now)
+        if not wait_s:
+            self._limit.count(peer_id, now, size)
+        return wait_s
 
-    def spend(self, peer_id: Hashable, now: float, size: float = 1.0) -> float:
+    def spend(self, peer_id: str, now: float, size: float = 1.0) -> float:
         """Take a word into account that is dealt with in any case.
 
         Args:
@@ -82,20 +79,8 @@ class WordRates:
             For how long the next one is to wait.
 
         """
-        left = self._refilled(peer_id, now) - size
-        self._keep(peer_id, left, now)
-        return max(0.0, -left / self._allowance.per_s)
-
-    def _refilled(self, peer_id: Hashable, now: float) -> float:
-        at_once = self._allowance.at_once
-        left, since = self._left.get(peer_id, (at_once, now))
-        return min(at_once, left + (now - since) * self._allowance.per_s)
-
-    def _keep(self, peer_id: Hashable, left: float, now: float) -> None:
-        self._left.pop(peer_id, None)
-        self._left[peer_id] = (left, now)
-        if len(self._left) > MAX_NEIGHBOURS:
-            del self._left[next(iter(self._left))]
+        self._limit.count(peer_id, now, size)
+        return self._limit.wait_s(peer_id, now, 0.0)
 
 
 class HelloPace:

@@ -60,8 +60,8 @@ class FullCollections:
         """Called by the collector, before and after each collection."""
         if info["generation"] != 2:
             return
-        frozen = gc.get_freeze_count()
         if phase == "start":
+            frozen = gc.get_freeze_count()
             self._survivors = min(self._survivors, frozen)
             self._looks_at_all = frozen < FROZEN_MAX or self._has_grown(frozen)
             if self._looks_at_all:

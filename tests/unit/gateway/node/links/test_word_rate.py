@@ -38,7 +38,7 @@ def hello(number: int, root: Root = ONE, sender: str = "gw-x") -> Bpdu:
 
 
 def test_so_many_words_come_at_once_and_the_next_ones_at_a_steady_rate() -> None:
-    rates = WordRates(WordAllowance(3.0, 0.5))
+    rates = WordRates(WordAllowance(3, 0.5))
     assert [rates.wait_s("gw-x", 10.0) for _ in range(4)] == [0.0, 0.0, 0.0, 2.0]
     assert rates.wait_s("gw-y", 10.0) == 0.0, "each has its own"
     assert rates.wait_s("gw-x", 11.0) == 1.0
@@ -47,7 +47,7 @@ def test_so_many_words_come_at_once_and_the_next_ones_at_a_steady_rate() -> None
 
 
 def test_who_goes_on_beyond_the_rate_waits_behind_each_word_without_a_break() -> None:
-    rates, now = WordRates(WordAllowance(3.0, 0.5)), 0.0
+    rates, now = WordRates(WordAllowance(3, 0.5)), 0.0
     assert [rates.spend("gw-x", now) for _ in range(3)] == [0.0, 0.0, 0.0]
     for _ in range(10):
         wait_s = rates.spend("gw-x", now)
@@ -58,7 +58,7 @@ def test_who_goes_on_beyond_the_rate_waits_behind_each_word_without_a_break() ->
 
 
 def test_as_many_neighbours_are_remembered_as_there_may_be_and_who_is_quiet_goes() -> None:
-    rates = WordRates(WordAllowance(2.0, 0.001))
+    rates = WordRates(WordAllowance(2, 0.001))
     rates.wait_s("gw-x", 0.0)
     for number in range(2 * MAX_NEIGHBOURS):
         rates.wait_s(f"gw-{number}", 1.0)
