@@ -12,6 +12,8 @@ from pathlib import Path
 WITH_PROCESSES = ("tests/conformance", "tests/system", "tests/interop", "tests/limits")
 """Folders whose tests start the whole gateway, which imports what their files do not."""
 
+READ_SOURCES = ("tests/unit/deploy/test_limits_page.py",)
+"""Test files that read the sources of all modules of the product, and import none."""
 FILES_AT_FIRST = 4
 FILES_AT_ONCE = 12
 """The number of test files that one call of pytest gets: a start of it costs some seconds."""
@@ -30,8 +32,8 @@ def test_files_for(
 
     Of those that are as near units come first, as they take the least time, and before the others
     those whose names have most words of the module's path; so it is with those of whole gateways.
-    Behind the nearest come those that are named after the module, wherever they are: what a command
-    does is seen by the tests of its process.
+    Behind the nearest come those that read all sources, and those that are named after the module,
+    wherever they are: what a command does is seen by the tests of its process.
 
     Args:
         module: path of the module, from the root of the project.
@@ -60,6 +62,8 @@ def test_files_for(
             key=lambda path: (-_words_shared(path, module), path),
         )
     nearest, others = found[:_NEAREST], found[_NEAREST:]
+    nearest += [path for path in READ_SOURCES if path in paths and path not in nearest]
+    others = [path for path in others if path not in nearest]
     return nearest + sorted(others, key=lambda path: not _is_named_after(path, module))
 
 

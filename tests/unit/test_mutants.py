@@ -123,6 +123,14 @@ def test_words_with_one_stem_are_one_in_the_name_of_a_test() -> None:
     assert names == [*"abcdefgh", "messages_command", "i", "all"]
 
 
+def test_what_reads_all_sources_comes_behind_the_nearest_tests_of_each_module() -> None:
+    (reader,) = importers.READ_SOURCES
+    near = [f"tests/unit/test_{number}.py" for number in range(9)]
+    sources = {"gateway/a.py": "", reader: ""} | dict.fromkeys(near, "import gateway.a")
+    found = importers.test_files_for("gateway/a.py", sources, importers.importers_of(sources))
+    assert found == [*near[:8], reader, near[8]]
+
+
 def test_a_text_that_names_a_module_imports_it() -> None:
     sources = {
         "gateway/tools/cli.py": "",
