@@ -1,5 +1,5 @@
 # Hedgerow's commands; each sets up what it needs in .venv first.
-.PHONY: help demo test test-on-compiled test-all-others test-on-one-build test-others one-build-in-ci others-in-ci imported-in-ci quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak notice clean
+.PHONY: help demo test test-on-compiled test-all-others test-on-one-build test-others all-others one-build-in-ci others-in-ci imported quick check check-then-alone peers compiled compiled-in-ci test-compiled test-deploy wheels wheelhouse deb bench soak notice clean
 .DEFAULT_GOAL := help
 
 # SEED=N (below 2^32) replays what a run of CI drew, which prints it: the order of the tests, what they draw themselves,
@@ -12,7 +12,8 @@ PYTEST = $(HASHED) .venv/bin/python -m pytest $(DRAWN)
 HOW = --dist loadscope --no-loadscope-reorder
 BESIDE = -n $(or $(WORKERS),logical) $(HOW)
 # Tests wait for half of their time, for processes and disks: there are more workers than processors, and ports for 12.
-AT_ONCE = $(or $(WORKERS),$(shell n=$$(nproc); echo $$((n < 10 ? n + 2 : 12))))
+# Each has some 600 MB.
+AT_ONCE = $(or $(WORKERS),$(shell n=$$(nproc); echo $$((n < 8 ? n + 4 : 12))))
 # Another build of the same sources, where `make compiled` has made one: `make test` runs these
 # slices on it too, without this folder's own sources on the path. CI makes one beside the checks, and
 # runs each test of ON_ONE_BUILD but once: compiled if it can be, interpreted if it replaces what is
@@ -38,15 +39,17 @@ demo: ## three gateways, a collector and Spark on this machine, and a page to lo
 
 test: ## all checks and tests
 	@deploy/set-up test
-	@$(MAKE) --no-print-directory $(if $(CI),-j3 one-build-in-ci others-in-ci,check-then-alone)
-	@$(if $(CI),,$(MAKE) --no-print-directory test-on-compiled test-all-others)
+	@$(MAKE) --no-print-directory -j3 $(if $(CI),one-build-in-ci others-in-ci,check-then-alone all-others)
 
-# In CI nothing waits for what it does not need: a second build is compiled beside the checks, and the tests with real
-# processes begin behind those. They leave the processor to the tests that would run alone.
+# Nothing waits for what it does not need. What has begun leaves the processor to the checks, and to the tests that would
+# run alone. In CI a second build is compiled meanwhile.
+all-others: imported
+	@nice -n 5 $(MAKE) --no-print-directory test-on-compiled test-all-others
+
 one-build-in-ci: check-then-alone compiled-in-ci
 	@nice -n 5 $(MAKE) --no-print-directory test-on-one-build
 
-others-in-ci: check imported-in-ci
+others-in-ci: imported
 	@nice -n 5 $(MAKE) --no-print-directory test-others
 
 test-on-compiled:
@@ -91,12 +94,12 @@ peers: ## the programs of others that the tests talk to (Debian packages; needs 
 compiled: ## what mypyc makes of the hot packages, in .venv-compiled (needs gcc; some minutes)
 	@deploy/compiled
 
-check-then-alone: check $(if $(CI),imported-in-ci)
+check-then-alone: check imported
 	@echo "Running the tests that run beside no other"
 	@$(PYTEST) -m alone tests
 
-# Python's byte code of all that tests import, once: five runs of tests would begin by making it, each for itself.
-imported-in-ci:
+# Python's byte code of all that tests import, once: each worker would begin by making it for itself.
+imported:
 	@mkdir -p .pytest_cache
 	@$(PYTEST) --collect-only --quiet tests >$(COLLECTED) || { tail -n 40 $(COLLECTED); exit 1; }
 

@@ -76,7 +76,11 @@ To import them all for the few that run alone takes ten times as long.
 
 LONG = {
     "spark",
+    "test_alerts_that_reach_people.py",
+    "test_remote_places.py",
     "test_provisioning.py",
+    "test_page_sensors.py",
+    "test_demo.py",
     "test_broker_kill.py",
     "test_cloned_card.py",
     "test_pages.py",
