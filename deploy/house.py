@@ -23,6 +23,7 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
@@ -98,6 +99,10 @@ NOUNS_BEGIN = frozenset({"A", "An", "The", "All", "Each", "Those", "Its", "Of", 
 """First words of a noun phrase: with them a docstring begins that leaves out "Return"."""
 HEADED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 """Nodes that begin with a docstring of their own."""
+LOOPS = ast.For | ast.AsyncFor | ast.While
+BRANCHES = ast.If | ast.Try | ast.TryStar | ast.ExceptHandler | ast.match_case
+BLOCKS = HEADED | LOOPS | BRANCHES | ast.With | ast.AsyncWith
+"""Nodes that hold statements."""
 OF_NAMED_TUPLES = frozenset({"_replace", "_asdict", "_fields", "_make"})
 """Public for all that: the underscore keeps them apart from fields."""
 OF_THE_LIBRARY = frozenset({"os._exit", "sys._getframe"})
@@ -150,6 +155,7 @@ class Module:
     Attributes:
         nodes: all of its syntax, each node once: to walk anew for each measure takes longer than
             the measures.
+        blocks: those of the nodes that hold statements.
 
     Raises:
         SyntaxError: it is no Python of this version.
@@ -166,6 +172,7 @@ class Module:
         parts = self.name.split(".")
         self.room = ".".join(parts[: 3 if ".".join(parts[:2]) in FLOORS else 2])
         self.nodes = tuple(ast.walk(self.syntax))
+        self.blocks = tuple(n for n in self.nodes if isinstance(n, BLOCKS))
         self.classes = tuple(n for n in self.nodes if isinstance(n, ast.ClassDef))
         self._imports = tuple(n for n in self.nodes if isinstance(n, ast.Import | ast.ImportFrom))
 
@@ -272,7 +279,10 @@ def long_functions(modules: Iterable[Module]) -> Iterator[Finding]:
 
 
 def _statements(node: ast.AST) -> int:
-    return sum(isinstance(inner, ast.stmt) for inner in ast.walk(node))
+    within = (getattr(node, name, ()) for name in ("body", "orelse", "finalbody"))
+    handlers = [*getattr(node, "handlers", ()), *getattr(node, "cases", ())]
+    count = sum(map(_statements, handlers)) + isinstance(node, ast.stmt)
+    return count + sum(_statements(inner) for block in within for inner in block)
 
 
 def wide_constructors(modules: Iterable[Module]) -> Iterator[Finding]:
@@ -413,16 +423,17 @@ def _texts(node: ast.expr) -> Iterator[str]:
             yield inner.value
 
 
-def _assigned(method: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[tuple[str, ast.expr]]:
-    """Give the attributes of ``self`` that a method assigns to, and where."""
-    for node in ast.walk(method):
-        if (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.ctx, ast.Store)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "self"
-        ):
-            yield node.attr, node
+@cache
+def _assigned(method: ast.FunctionDef | ast.AsyncFunctionDef) -> list[tuple[str, ast.expr]]:
+    """Return the attributes of ``self`` that a method assigns to, and where."""
+    return [
+        (node.attr, node)
+        for node in ast.walk(method)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "self"
+    ]
 
 
 def shared_names(modules: Iterable[Module]) -> Iterator[Finding]:
@@ -559,11 +570,10 @@ def headings(modules: Iterable[Module]) -> Iterator[Finding]:
     A heading names its subject: what the module holds, or what the value is.
     """
     for module in modules:
-        for node in module.nodes:
-            if isinstance(node, ast.Module) and node.body:
-                yield from _question(HEADINGS, module, module.name, node.body[0])
-            body = getattr(node, "body", None)
-            for named, text in pairwise(body if isinstance(body, list) else ()):
+        if module.syntax.body:
+            yield from _question(HEADINGS, module, module.name, module.syntax.body[0])
+        for block in module.blocks:
+            for named, text in pairwise(block.body):
                 if isinstance(named, ast.Assign | ast.AnnAssign):
                     target = named.target if isinstance(named, ast.AnnAssign) else named.targets[0]
                     yield from _question(HEADINGS, module, ast.unparse(target), text)
@@ -606,10 +616,8 @@ def stray_texts(modules: Iterable[Module]) -> Iterator[Finding]:
     an assignment describes what is assigned.
     """
     for module in modules:
-        for node in module.nodes:
-            for body in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
-                if not isinstance(body, list):
-                    continue
+        for node in module.blocks:
+            for body in (getattr(node, name, ()) for name in ("body", "orelse", "finalbody")):
                 is_headed = isinstance(node, HEADED) and body is node.body
                 before: ast.AST | None = node if is_headed else None
                 for each in body:
