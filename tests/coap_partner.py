@@ -43,6 +43,7 @@ class Partner(asyncio.DatagramProtocol):
     def __init__(self) -> None:
         self.paths: dict[str, Behaviour] = {}
         self.asked: list[str] = []
+        self.datagrams: list[bytes] = []
         self.twice = False
         self._transport: asyncio.DatagramTransport | None = None
 
@@ -50,6 +51,7 @@ class Partner(asyncio.DatagramProtocol):
         self._transport = cast(asyncio.DatagramTransport, transport)
 
     def datagram_received(self, data: bytes, addr: object) -> None:
+        self.datagrams.append(data)
         options = list(_options(data))
         path = "/".join(value.decode() for number, value in options if number == URI_PATH)
         self.asked.append(path)
