@@ -41,3 +41,25 @@ def test_a_port_that_is_none_is_named(host: str) -> None:
 def test_a_port_is_named_once() -> None:
     with pytest.raises(WrongUseError, match="--host has a port already"):
         found("--host", "gw:1884", "--port", "1885")
+
+
+@pytest.mark.parametrize(
+    ("words", "port"),
+    [
+        ((), 1883),
+        (("--port", "1"), 1),
+        (("--host", "gw:65535"), 65535),
+        (("--host", "gw:1"), 1),
+        (("--cafile", "ca.pem"), 8883),
+        (("--cafile", "ca.pem", "--host", "gw:1884"), 1884),
+    ],
+)
+def test_the_port_is_that_of_the_protocol_unless_one_is_named(
+    words: tuple[str, ...], port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = CertificateAuthority()
+    monkeypatch.chdir(tmp_path)
+    Path("ca.pem").write_bytes(authority.pem)
+    where = find(options("--host", "127.0.0.1", *words) if "--host" not in words else options(*words))
+    assert where.port == port
+    assert (where.tls is not None) == ("--cafile" in words)
