@@ -65,7 +65,7 @@ async def broker(answer: bytes | None) -> AsyncIterator[str]:
         writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    yield "127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+    yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     server.close()
 
 
