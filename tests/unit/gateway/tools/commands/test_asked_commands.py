@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ from one_parser import hedgerow, parser
 from coap_engine.codec import decode
 from coap_engine.option_numbers import URI_PATH, URI_QUERY
 from gateway.base import exit_codes
+from gateway.process.state_folder import listeners_file
 from gateway.tools.commands import asking, draining
 
 METHODS = {1: "GET", 2: "POST", 3: "PUT", 4: "DELETE"}
@@ -460,7 +462,7 @@ def test_what_stays_on_the_disk_of_a_drained_gateway_is_told_with_its_owners() -
 def test_a_key_that_is_missing_is_named(
     more: list[str],
     why: str,
-    tmp_path: Any,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -491,3 +493,34 @@ def test_to_look_more_often_or_more_seldom_is_refused(
     with pytest.raises(SystemExit):
         parser().parse_args(["status", "--watch", text])
     assert f"{text!r} is not 0.1 to 3600 seconds" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("listeners", "more", "why"),
+    [
+        (
+            {"coaps": ["127.0.0.1:1"]},
+            [],
+            "gw-a has no coap listener, and over coaps this needs --psk-file",
+        ),
+        ({"coap": ["127.0.0.1:1"]}, ["--psk-file", "psk"], "gw-a has no coaps listener"),
+    ],
+)
+def test_a_gateway_that_listens_otherwise_than_it_is_asked_is_told(
+    listeners: dict[str, list[str]],
+    more: list[str],
+    why: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tree.key").touch(mode=0o600)
+    Path("tree.key").write_text("ab" * 32)
+    Path("gw.toml").write_text(
+        '[gateway]\nid = "gw-a"\nstate_dir = "."\n'
+        '[tree]\nkey_file = "tree.key"\ntls = "off"\n[access]\nanonymous = true\n'
+    )
+    listeners_file.write(Path(), "gw-a", listeners)
+    assert hedgerow("status", "--config", "gw.toml", *more) == exit_codes.FAILED
+    assert capsys.readouterr().err == f"hedgerow: {why}\n"

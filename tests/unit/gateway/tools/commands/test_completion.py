@@ -14,8 +14,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from one_parser import hedgerow
 
 from gateway.tools.cli import command_line
+from gateway.tools.commands import offered_names
 from gateway.tools.commands.completion import forms, script
 from gateway.tools.commands.offered_names import ask, plain
 from resource_directory.link_format import WebLink
@@ -235,3 +237,30 @@ def test_what_a_help_says_cannot_end_a_string_of_the_shell() -> None:
         assert "it'\\''s (odd) odd odd odd - 100 odd" in text
         assert "'\\''; odd" in text
         assert text.count("'") % 2 == 0
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_command_prints_what_a_shell_reads(
+    shell: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hedgerow("completion", shell) == 0
+    assert capsys.readouterr() == (own_script(shell), "")
+
+
+@pytest.mark.parametrize("kind", ["gateways", "resources"])
+def test_the_command_prints_the_names_of_this_machines_gateway_one_in_a_line(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = list[str]()
+
+    def answer(of: str, options: argparse.Namespace) -> list[str]:
+        asked.append(of)
+        assert (options.gateway, options.config, options.criteria) == (None, None, [])
+        return ["gw-a/door", "gw-b/door"] if len(asked) == 1 else []
+
+    monkeypatch.setattr(offered_names, "ask", answer)
+    assert hedgerow("completion", kind) == 0
+    assert capsys.readouterr() == ("gw-a/door\ngw-b/door\n", "")
+    assert hedgerow("completion", kind) == 0
+    assert capsys.readouterr() == ("", "")
+    assert asked == [kind, kind]
