@@ -53,6 +53,7 @@ DRAINED = {
     "left_on_disk": 0,
 }
 MEMBERS = {"members": [], "as_of": 0}
+DOOR = b'</sensors/door>;rt="door";unit="Cel";gw="gw-b"'
 PUMP = b'</rd/7>;ep="pump";base="coap://10.0.0.7";rt="core.rd-ep"'
 
 
@@ -284,6 +285,50 @@ KICKED = {"was_connected": True, "is_forgotten": True}
             ["GET rd-lookup/ep?count=100&page=0"],
         ),
         (
+            "rd list",
+            {"rd-lookup/ep": says(b"<none")},
+            1,
+            "hedgerow: coap://{host}/rd-lookup/ep: ",
+            ["GET rd-lookup/ep?count=100&page=0"],
+        ),
+        (
+            "discover unit=Cel --rt temperature --domain campus --group north --at gw-b",
+            {"rd-lookup/res": says(DOOR)},
+            0,
+            "name       type  unit  gateway\ngw-b/door  door  Cel   gw-b\n1 found\n",
+            [
+                "GET rd-lookup/res?scope=all&count=100&page=0&unit=Cel&rt=temperature&d=campus"
+                "&gp=north&gw=gw-b"
+            ],
+        ),
+        (
+            "discover --json",
+            {"rd-lookup/res": says(DOOR)},
+            0,
+            indented(
+                {
+                    "resources": [
+                        {
+                            "name": "gw-b/door",
+                            "href": "/sensors/door",
+                            "rt": "door",
+                            "unit": "Cel",
+                            "gw": "gw-b",
+                        }
+                    ],
+                    "missing": {"count": 0, "gateways": []},
+                }
+            ),
+            ["GET rd-lookup/res?scope=all&count=100&page=0"],
+        ),
+        (
+            "discover",
+            {"rd-lookup/res": says(b"<none")},
+            1,
+            "hedgerow: coap://{host}/rd-lookup/res: ",
+            ["GET rd-lookup/res?scope=all&count=100&page=0"],
+        ),
+        (
             "rd search rt=light --json",
             {"rd-lookup/res": says(b"<coap://10.0.0.7/l>;rt=light;obs")},
             0,
@@ -306,6 +351,9 @@ async def test_what_is_sent_and_what_is_printed(
         ended = await asyncio.to_thread(hedgerow, *words)
     told = capsys.readouterr()
     said = printed.replace("{host}", address)
+    if said.startswith("hedgerow: ") and not said.endswith("\n"):  # the rest is the parser's
+        assert told.err.startswith(said)
+        said = told.err
     expected = ("", said) if said.startswith("hedgerow: ") else (said, "")
     assert (ended, told.out, told.err) == (code, *expected)
     assert requests(made) == asked
@@ -328,17 +376,34 @@ async def test_all_pages_of_a_directory_and_of_clients_are_asked_for(
         return says(full if is_first else b"")(block)
 
     async with partner() as (made, address):
-        made.paths |= {"clients": clients, "rd-lookup/ep": endpoints}
-        for command in ("clients", "rd list"):
+        made.paths |= {"clients": clients, "rd-lookup/ep": endpoints, "rd-lookup/res": endpoints}
+        for command in ("clients", "rd list", "discover"):
             words = [*command.split(), "--json", "--host", address, "--timeout", "20"]
             assert await asyncio.to_thread(hedgerow, *words) == 0
             shown.append(json.loads(capsys.readouterr().out))
     assert shown[0] == [{"id": "c1"}, {"id": "c2"}]
-    assert [one["ep"] for one in shown[1]] == [f"e{at}" for at in range(100)]
+    names = [f"e{at}" for at in range(100)]
+    assert [one["ep"] for one in shown[1]] == names
+    assert [one["ep"] for one in shown[2]["resources"]] == names
     asked = requests(made)
     assert asked[:2] == ["GET clients?after=", "GET clients?after=c1"]
     pages = dict.fromkeys(one for one in asked if "rd-lookup" in one)
-    assert list(pages) == [f"GET rd-lookup/ep?count=100&page={page}" for page in (0, 1)]
+    assert list(pages) == [
+        f"GET rd-lookup/{kind}count=100&page={page}"
+        for kind in ("ep?", "res?scope=all&")
+        for page in (0, 1)
+    ]
+
+
+@pytest.mark.parametrize("form", ["{}", "coap://{}", "coap://{}/"])
+async def test_a_gateway_is_named_by_its_address_or_by_its_uri(
+    form: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with partner() as (made, address):
+        made.paths["members"] = tells(MEMBERS)
+        words = ["members", "--json", "--host", form.format(address)]
+        assert await asyncio.to_thread(hedgerow, *words) == 0
+    assert (capsys.readouterr().out, made.asked) == ("[]\n", ["members"])
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from coap_partner import partner, says, tells
@@ -41,7 +43,8 @@ def file(tmp_path: Path) -> Path:
 @pytest.fixture
 def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DoctorObservations]]:
     """What was looked at; nothing is found in it."""
-    seen = list[DoctorObservations]()
+    seen, disk = list[DoctorObservations](), SimpleNamespace(f_bavail=3, f_frsize=4_096)
+    monkeypatch.setattr(os, "statvfs", lambda path: disk if path == tmp_path else None)
 
     def noted(examined: DoctorObservations) -> list[Symptom]:
         seen.append(examined)
@@ -96,7 +99,7 @@ async def test_a_broker_that_answers_is_well_even_if_it_lets_nobody_in(
     assert seen.broker == said
     assert (seen.faults, seen.reboot_for) == ({}, None)
     assert seen.releases == {"trial": None, "last": None}
-    assert seen.free_bytes is not None
+    assert seen.free_bytes == 12_288
 
 
 async def test_a_broker_and_a_gateway_that_say_nothing_sensible_are_told(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import os
 import re
 import shutil
 import socket
@@ -18,6 +19,7 @@ from cryptography import x509
 from one_parser import hedgerow, parser
 
 from gateway.base import exit_codes
+from gateway.process.configuration import place
 from gateway.tools.commands import certifying, enrolling, qr
 from gateway.trust.certificates import founding, pkcs12_files, private_keys, x509_forms
 from gateway.trust.certificates.pkcs12_files import KeystoreContent
@@ -168,6 +170,7 @@ def test_those_that_end_soon_or_all_are_renewed_but_none_that_is_revoked(
 @pytest.mark.parametrize(
     ("words", "why"),
     [
+        (["renew", "gw-a=a b"], "gw-a: 'a b' is neither an address nor a host name"),
         (["issue"], "keys issue: no name is given"),
         (["issue", "gw-b", "gw-a"], "keys: gw-a has a certificate: `keys renew` makes a new one"),
         (["issue", "gw-b=a b"], "gw-b: 'a b' is neither an address nor a host name"),
@@ -269,6 +272,61 @@ def test_the_audit_trail_is_told_to_people_and_to_scripts(ca: Path, keys: Asks) 
     assert len(lines) == len(told)
     for line, one in zip(lines, told, strict=True):
         assert f"  {one['who']}  {one['what']}" in line
+
+
+def test_a_renewal_keeps_the_addresses_unless_others_are_named(ca: Path, keys: Asks) -> None:
+    def named() -> bool:
+        found = certificate(ca).extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        addresses = map(str, found.value.get_values_for_type(x509.IPAddress))
+        return {"10.0.0.1": True, "10.0.0.9": False}[
+            next(one for one in addresses if one.startswith("10."))
+        ]
+
+    assert keys("renew", "gw-a", "--ca", ca)[0] == 0
+    assert named()
+    assert keys("renew", "gw-a=10.0.0.9", "--ca", ca)[0] == 0
+    assert not named()
+
+
+def test_all_of_a_name_but_its_last_certificate_are_taken_back_where_that_is_asked_for(
+    ca: Path, keys: Asks
+) -> None:
+    first = serial(ca)
+    assert keys("renew", "gw-a", "--ca", ca)[0] == 0
+    assert keys("revoke", "gw-a", "--keep-last", "--ca", ca)[:2] == (0, f"gw-a {first}\n")
+    assert keys("revoke", "gw-a", "--ca", ca)[:2] == (0, f"gw-a {serial(ca)}\n")
+    assert keys("revoke", "--ca", ca)[:2] == (0, "")
+
+
+def test_a_roll_over_says_which_authority_issues_and_in_the_end_which_is_trusted_alone(
+    ca: Path, keys: Asks
+) -> None:
+    code, out, _ = keys("roll-over", "--ca", ca)
+    roots = [
+        x509_forms.common_name(one.subject)
+        for one in x509.load_pem_x509_certificates((ca / "ca.pem").read_bytes())
+    ]
+    assert len(roots) == 2
+    name, _, what = out.partition(" issues ")
+    assert (code, name in roots) == (0, True)
+    assert what == "from now on: give ca.pem and revoked.pem to all gateways, then renew all\n"
+    assert keys("roll-over", "--finish", "--ca", ca)[0] == exit_codes.WRONG_USE
+    code, out, _ = keys("roll-over", "--finish", "--force", "--ca", ca)
+    told = f"{name} is trusted alone: give ca.pem and revoked.pem to all gateways\n"
+    assert (code, out) == (0, told)
+
+
+@pytest.mark.parametrize(("user", "folder"), [(0, "system"), (1000, "home/.config/hedgerow")])
+def test_an_authority_stands_beside_the_configuration_unless_it_is_named(
+    user: int, folder: str, tmp_path: Path, keys: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr(place, "SYSTEM", tmp_path / "system/hedgerow.toml")
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    code, out, err = keys("list")
+    assert (code, out) == (exit_codes.WRONG_USE, "")
+    assert err.startswith(f"hedgerow: keys: {tmp_path / folder}/authority: no such folder: ")
 
 
 # -- tokens ----------------------------------------------------------------------------------------

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import ipaddress
 import json
 import logging
 import re
+import sys
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -144,6 +146,31 @@ def test_a_machine_without_a_link_is_told_that_its_page_is_nowhere(
     why = "hedgerow: --page-port: 9999: no address can be listened on\n"
     assert [line for line in said.err.splitlines(True) if line.startswith("hedgerow")] == [why]
     assert [line.partition(" ")[0] for line in said.out.splitlines()] == ["setup", "certificate"]
+
+
+def test_a_code_that_nobody_can_read_opens_nothing_but_that_of_a_card_need_not_be_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Gone(io.StringIO):
+        """A terminal that was taken away (vhangup(2))."""
+
+        def write(self, text: str) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+    card = tmp_path / "card.toml"
+    card.write_text('code = "0123-4567-89AB"')
+    monkeypatch.setattr(own_links, "ask", lambda: NearLinks((), frozenset()))
+    words = ("first-start", tmp_path / "etc", "--page-port", "9999")
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", Gone())
+        hedgerow(*words)
+        unseen = capsys.readouterr().err
+        hedgerow(*words, "--card", card)
+    assert "first-start: the setup code can't be shown: nobody reads what is printed" in unseen
+    assert "--page-port: 9999: no address can be listened on" in capsys.readouterr().err
+    hedgerow(*words, "--card", card)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("certificate ")
 
 
 def test_the_page_stays_for_a_while_after_all_is_done_though_the_links_are_not_known(
