@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gateway.tools.system_image import boot_files, content, file_systems, packages, spdx
@@ -60,7 +61,8 @@ def build(order: ImageOrder, tell: Callable[[str], None]) -> BuiltImage:
     compresses = {"xz": "xz-utils"} if order.output.suffix == ".xz" else {}
     signs = {"gpg": "gpg"} if order.sign else {}
     file_systems.check_programs({**PROGRAMS, **compresses, **signs})
-    with tempfile.TemporaryDirectory(prefix="hedgerow-image-") as folder:
+    # Modes in an image are the same whoever builds it, and others than root can read it.
+    with _umask(0o022), tempfile.TemporaryDirectory(prefix="hedgerow-image-") as folder:
         root = RootFileSystem(order, Path(folder))
         tell(f"packages of {order.suite} for {order.architecture}")
         root.bootstrap()
@@ -70,6 +72,15 @@ def build(order: ImageOrder, tell: Callable[[str], None]) -> BuiltImage:
         if order.sign:
             _export_key(order, root.path / str(KEYRING).lstrip("/"))
         return _written(order, root.path, wheels, tell)
+
+
+@contextlib.contextmanager
+def _umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def _written(order: ImageOrder, root: Path, wheels: str, tell: Callable[[str], None]) -> BuiltImage:

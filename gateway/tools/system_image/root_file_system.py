@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -106,7 +107,7 @@ class RootFileSystem:
 
         """
         self._add_user()
-        shutil.copytree(self._order.project / "deploy/image/root", self.path, dirs_exist_ok=True)
+        self._copy_files()
         for name in _FOLDERS:
             (self.path / name).mkdir(parents=True, exist_ok=True)
         release = self._play()
@@ -162,6 +163,14 @@ class RootFileSystem:
             "/usr/sbin/useradd", "--system", "--uid", number, "--gid", number, "--no-create-home",
             "--home-dir", "/var/lib/hedgerow", "--shell", "/usr/sbin/nologin", "hedgerow",
         )  # fmt: skip
+
+    def _copy_files(self) -> None:
+        """Copy the project's own, with the modes that git has, whoever checked them out."""
+        source = self._order.project / "deploy/image/root"
+        shutil.copytree(source, self.path, dirs_exist_ok=True)
+        for path in (source, *content.sorted_tree(source)):
+            is_open = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
+            (self.path / path.relative_to(source)).chmod(0o755 if is_open else 0o644)
 
     def _write_unit(self) -> None:
         """For a gateway that is not known yet: `hedgerow flash` and site.yml bring another one."""
