@@ -54,7 +54,9 @@ def offset_of(read_at: ReadAt, name: str, size_bytes: int) -> int:
             continue
         cluster = int.from_bytes(entry[26:28], "little")
         size = int.from_bytes(entry[28:32], "little")
-        if size != size_bytes or cluster < _FIRST_CLUSTER:
+        if size != size_bytes:
             raise SystemSlotError(f"{name} has {size} bytes, and ours {size_bytes}")
+        if cluster < _FIRST_CLUSTER:
+            raise SystemSlotError(f"{name} is at no place of its own")
         return data + (cluster - _FIRST_CLUSTER) * cluster_sectors * SECTOR_BYTES
     raise SystemSlotError(f"the first partition has no {name}: no card of ours")

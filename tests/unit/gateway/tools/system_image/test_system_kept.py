@@ -114,3 +114,40 @@ def test_a_boot_partition_has_the_firmware_the_kernel_and_the_trees_of_debians_p
 def test_an_image_without_a_kernel_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ImageBuildError, match="no firmware"):
         boot_files.gathered(tmp_path, SCRIPTS.parents[3] / "boot", has_kernel=True)
+
+
+def test_a_folder_is_taken_over_as_a_whole_in_place_of_the_systems_own(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for root, name in ((old, "mine.yaml"), (new, "images.yaml")):
+        (root / "etc/netplan").mkdir(parents=True)
+        (root / "etc/netplan" / name).write_text(name)
+        (root / "etc/passwd").write_text(NEW_PASSWD if root is new else OLD_PASSWD)
+        (root / "etc/group").write_text("root:x:0:\n")
+    (old / "etc/netplan/mine.yaml").chmod(0o600)
+    (old / "etc/hostname").write_text("gw-south\n")
+    kept.take_over(old, new)
+    assert [path.name for path in (new / "etc/netplan").iterdir()] == ["mine.yaml"]
+    assert (new / "etc/netplan/mine.yaml").stat().st_mode & 0o777 == 0o600
+    assert (new / "etc/hostname").read_text() == "gw-south\n"
+    assert (new / "etc/passwd").read_text().endswith("anna:x:1000:1000::/home/anna:/bin/sh\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "is_person"), [(999, False), (1000, True), (59_999, True), (60_000, False)]
+)
+def test_people_have_the_numbers_of_debians_policy(number: int, is_person: bool) -> None:
+    # Section 9.2.2: 1000 to 59999 are user accounts.
+    assert bool(kept.people_in(f"anna:x:{number}:1::/:/bin/sh\n")) is is_person
+
+
+def test_what_can_not_be_taken_over_is_told_in_words(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    for root in (old, new):
+        (root / "etc").mkdir(parents=True)
+        for name in ("passwd", "group"):
+            (root / "etc" / name).write_text("")
+    (old / "etc/netplan").mkdir()
+    (new / "etc/netplan").write_text("no folder")
+    with pytest.raises(SystemSlotError) as raised:
+        kept.take_over(old, new)
+    assert str(raised.value).startswith(f"{old}/etc/netplan: /bin/cp: cannot overwrite")

@@ -6,6 +6,8 @@ import contextlib
 import errno
 import itertools
 import os
+import struct
+import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +20,7 @@ from hypothesis import strategies as st
 from pi_firmware import started_partition
 
 from gateway.tools.system_slots import board as boards
-from gateway.tools.system_slots import slots, trial
+from gateway.tools.system_slots import fat_file, slots, trial
 from gateway.tools.system_slots.folder import SystemFolder
 from gateway.tools.system_slots.guard import SystemGuard
 from gateway.tools.system_slots.slots import Slot, SystemSlotError
@@ -400,3 +402,160 @@ def test_a_root_on_no_partition_of_a_slot_is_no_card_of_ours(tmp_path: Path, lin
 def test_a_root_that_the_kernel_tells_nothing_of_is_on_no_partition(tmp_path: Path) -> None:
     with pytest.raises(SystemSlotError, match="on no partition"):
         boards.Board(blocks=tmp_path).partition(1, Slot.A)
+
+
+@pytest.mark.parametrize(
+    ("is_try", "arguments"), [(True, ["--reboot-argument=0 tryboot"]), (False, [])]
+)
+def test_a_try_restarts_the_pi_with_the_argument_that_the_firmware_forgets(
+    is_try: bool, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", run := Mock())
+    boards.Board().restart(is_try=is_try)
+    assert list(run.call_args.args[0]) == ["/usr/bin/systemctl", "reboot", *arguments]
+    assert run.call_args.kwargs["check"] is True
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (subprocess.CalledProcessError(1, "a", stderr="Access denied"), "Access denied"),
+        (OSError(2, "No such file or directory"), "[Errno 2] No such file or directory"),
+    ],
+)
+def test_a_pi_that_does_not_restart_says_why(
+    error: Exception, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "run", Mock(side_effect=error))
+    with pytest.raises(SystemSlotError) as raised:
+        boards.Board().restart(is_try=False)
+    assert str(raised.value) == f"/usr/bin/systemctl reboot: {why}"
+
+
+def test_a_first_partition_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "partition").write_bytes(Slot.A.boot_partition.to_bytes(4, "big"))
+    with pytest.raises(SystemSlotError) as raised:
+        boards.Board(tmp_path, f"{tmp_path}/card").running()
+    assert str(raised.value) == f"{tmp_path}/card1: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"[]", "no JSON object"),
+        (
+            b'{"slot": "C", "version": "1", "attempts_left": 1, "within_s": 1,'
+            b' "has_gateway": true, "why": ""}',
+            "slot: 'C'",
+        ),
+    ],
+)
+def test_a_file_without_a_trial_is_named(data: bytes, why: str, tmp_path: Path) -> None:
+    (tmp_path / "trial.json").write_bytes(data)
+    with pytest.raises(SystemSlotError) as raised:
+        SystemFolder(tmp_path).trial()
+    assert str(raised.value) == f"{tmp_path}/trial.json: {why}"
+
+
+def test_two_commands_do_not_change_the_systems_at_once(tmp_path: Path) -> None:
+    folder = SystemFolder(tmp_path / "system")
+    with folder.locked():
+        assert folder.path.stat().st_mode & 0o777 == 0o700
+        with (
+            pytest.raises(SystemSlotError, match="another `hedgerow system` is at it"),
+            SystemFolder(folder.path).locked(),
+        ):
+            pytest.fail("both are at it")
+    with folder.locked():
+        pass
+
+
+def test_a_start_that_goes_on_with_a_try_restarts_and_asks_nobody(tmp_path: Path) -> None:
+    folder = SystemFolder(tmp_path)
+    with folder.locked():
+        folder.keep(SystemTrial(Slot.B, "2", 1, 60.0, True))
+    asked = Mock(spec=Unwell)
+    SystemGuard(folder, board := Board(Slot.A), asked).watch("1", lambda _s: None, lambda: 0.0)
+    assert board.restarts == [True]
+    assert asked.mock_calls == []
+    kept = folder.trial()
+    assert kept is not None
+    assert kept.attempts_left == 0
+
+
+def fat16(entries: bytes, *, sector: int = 512, clusters: int = 2, count: int = 16) -> bytes:
+    """A FAT16 file system: one reserved sector, two tables of three, then the first folder."""
+    numbers = struct.pack("<HBHBH", sector, clusters, 1, 2, count)
+    boot = bytearray(512)
+    boot[11 : 11 + len(numbers)] = numbers
+    boot[22:24] = (3).to_bytes(2, "little")
+    boot[54:59] = b"FAT16"
+    boot[510:512] = b"\x55\xaa"
+    return bytes(boot) + bytes(6 * 512) + entries.ljust(512, b"\0") + bytes(1 << 14)
+
+
+def entry(name: bytes, *, size: int = 256, cluster: int = 2, attributes: int = 0x20) -> bytes:
+    rest = bytes([attributes]) + bytes(14) + struct.pack("<HI", cluster, size)
+    return name + rest
+
+
+OURS = b"AUTOBOOTTXT"
+
+
+def place_in(file_system: bytes) -> int:
+    return fat_file.offset_of(lambda at, size: file_system[at : at + size], "autoboot.txt", 256)
+
+
+@pytest.mark.parametrize(
+    ("entries", "sector"),
+    [
+        (entry(OURS), 8),
+        (entry(OURS, cluster=5), 8 + 3 * 2),
+        (entry(b"ANOTHER TXT") + entry(OURS, cluster=3), 8 + 2),
+        # The label of a volume and a folder may have its name, and are no file.
+        (entry(OURS, attributes=0x08) + entry(OURS, attributes=0x10) + entry(OURS), 8),
+        (entry(b"\xe5UTOBOOTTXT") + entry(OURS), 8),
+    ],
+)
+def test_a_small_file_is_found_by_the_first_folder_of_a_fat16(entries: bytes, sector: int) -> None:
+    # One sector, six of tables and one of the folder come before the first cluster, number 2.
+    assert place_in(fat16(entries)) == sector * 512
+
+
+@pytest.mark.parametrize(
+    ("file_system", "why"),
+    [
+        (fat16(b""), "the first partition has no autoboot.txt: no card of ours"),
+        # Behind the first entry that was never used there is nothing.
+        (
+            fat16(bytes(32) + entry(OURS)),
+            "the first partition has no autoboot.txt: no card of ours",
+        ),
+        (fat16(entry(OURS, size=257)), "autoboot.txt has 257 bytes, and ours 256"),
+        (fat16(entry(OURS, cluster=1)), "autoboot.txt is at no place of its own"),
+        (
+            fat16(entry(OURS), sector=1024),
+            "the first partition's FAT16 has numbers that are not ours",
+        ),
+        (
+            fat16(entry(OURS), clusters=0),
+            "the first partition's FAT16 has numbers that are not ours",
+        ),
+        (fat16(entry(OURS), count=0), "the first partition's FAT16 has numbers that are not ours"),
+        (
+            fat16(entry(OURS), count=4097),
+            "the first partition's FAT16 has numbers that are not ours",
+        ),
+        (fat16(entry(OURS))[:511], "the first partition has no FAT16 file system: no card of ours"),
+    ],
+)
+def test_what_is_no_place_of_ours_is_told(file_system: bytes, why: str) -> None:
+    with pytest.raises(SystemSlotError) as raised:
+        place_in(file_system)
+    assert str(raised.value) == why
+
+
+def test_the_largest_first_folder_is_taken() -> None:
+    assert place_in(fat16(entry(OURS), count=4096)) == (7 + 4096 * 32 // 512) * 512
+    # A folder whose last sector is begun takes all of it.
+    assert place_in(fat16(entry(OURS), count=17)) == (7 + 2) * 512
