@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -227,3 +227,92 @@ def test_a_thread_that_does_not_stop_is_an_error_and_not_waited_for_for_ever(
     finally:
         os.killpg(waits.pid, signal.SIGKILL)
         waits.wait()
+
+
+def systemctl(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = folder / "bin/systemctl"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f'#!/bin/sh\necho "$*" >{folder}/called\n{script}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+
+@pytest.mark.parametrize(("said", "pid"), [("4711", 4711), ("0", None)])
+def test_systemd_says_which_process_is_the_gateway(
+    said: str, pid: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemctl(tmp_path, f"echo {said}", monkeypatch)
+    assert making.main_pid("a.service") == pid
+    called = (tmp_path / "called").read_text()
+    assert called == "show --property=MainPID --value -- a.service\n"
+
+
+def test_a_systemd_that_does_not_answer_makes_no_backup(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    systemctl(tmp_path, "echo no bus >&2; exit 1", monkeypatch)
+    with pytest.raises(making.BackupError) as raised:
+        making.main_pid("a.service")
+    assert str(raised.value) == "a.service: systemd does not answer: no bus"
+
+
+def test_a_process_that_is_gone_is_named() -> None:
+    ended = subprocess.Popen(["/bin/true"])
+    ended.wait()
+    with (
+        pytest.raises(making.BackupError, match=f"^process {ended.pid}: No such process: make the"),
+        making.held(ended.pid),
+    ):
+        pytest.fail("nothing is held")
+
+
+def test_sigterm_ends_the_command_as_an_error_does() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        making.end_in_order()
+        with pytest.raises(SystemExit) as ended:
+            signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert ended.value.code == 128 + signal.SIGTERM
+
+
+def test_the_command_leaves_a_whole_archive_for_its_owner_alone_or_none(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    systemctl(gateway.folder, "echo 0", monkeypatch)
+    monkeypatch.setattr(making, "end_in_order", lambda: None)
+    (to := gateway.folder / "out").mkdir()
+    (to / "a.new").write_text("of one that was killed")
+    folders = ["--config", str(gateway.config), "--state", str(gateway.state)]
+    monkeypatch.setattr(sys, "argv", ["making.py", "--to", str(to / "a"), *folders])
+    assert making.main() == 0
+    assert [path.name for path in to.iterdir()] == ["a"]
+    assert (to / "a").stat().st_mode & 0o777 == 0o600
+    assert (gateway.folder / "called").read_text().endswith(" -- hedgerow.service\n")
+    whole = (to / "a").read_bytes()
+    with tarfile.open(to / "a") as tar:
+        assert str(gateway.state / "first.log").lstrip("/") in tar.getnames()
+    systemctl(gateway.folder, "exit 1", monkeypatch)
+    assert making.main() == 1
+    assert capsys.readouterr().err == "backup: hedgerow.service: systemd does not answer: \n"
+    gateway.state.rename(gateway.folder / "gone")
+    systemctl(gateway.folder, "echo 0", monkeypatch)
+    assert making.main() == 1
+    assert capsys.readouterr().err == f"backup: {gateway.state}: No such file or directory\n"
+    assert [path.name for path in to.iterdir()] == ["a"]
+    assert (to / "a").read_bytes() == whole
+
+
+def test_a_folder_that_can_not_be_read_spoils_the_backup(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = os.walk
+
+    def refuse(top: Path, *, onerror: Callable[[OSError], None]) -> object:
+        onerror(PermissionError(13, "Permission denied", str(top)))
+        return walk(top)
+
+    monkeypatch.setattr(os, "walk", lambda top, **how: refuse(top, **how) if how else walk(top))
+    with pytest.raises(PermissionError, match="Permission denied"):
+        gateway.archive()

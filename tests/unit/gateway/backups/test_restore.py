@@ -366,3 +366,109 @@ def test_what_the_disk_refuses_is_told_in_words(pi: Pi, capsys: pytest.CaptureFi
     said = capsys.readouterr().err
     assert said.startswith("restore: ") and said.endswith("is a named pipe\n") and "[(" not in said
     assert pi.leftovers() == []
+
+
+def test_an_archive_of_other_folders_is_not_unpacked(pi: Pi) -> None:
+    archive = pi.archive()
+    other = pi.folder / "srv/hedgerow"
+    shutil.copytree(pi.config, other)
+    with pytest.raises(restore.RestoreError) as raised:
+        restore.unpack(archive, "gw-south", other, pi.state)
+    assert str(raised.value) == (
+        f"{archive} is of {pi.config} and {pi.state}, and this gateway has {other} and {pi.state}:"
+        " it is not unpacked"
+    )
+    assert pi.leftovers() == []
+
+
+def test_a_folder_that_is_a_file_system_of_its_own_is_refused(
+    pi: Pi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pi.archive()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == pi.state)
+    with pytest.raises(restore.RestoreError) as raised:
+        pi.unpack(archive)
+    assert str(raised.value) == (
+        f"{pi.state} is a file system of its own and can't be replaced by a rename: have"
+        " gateway_state_dir name a folder in it"
+    )
+
+
+def test_what_was_unpacked_is_the_services_and_the_configuration_its_groups(
+    pi: Pi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (pi.config / "passwords").touch()
+    (pi.config / "psk").touch()
+    archive = pi.archive()
+    pi.unpack(archive)
+    owned: dict[str, tuple[str | None, str | None]] = {}
+
+    def own(path: Path, user: str | None = None, group: str | None = None) -> None:
+        owned[str(path.relative_to(pi.folder))] = (user, group)
+
+    monkeypatch.setattr(shutil, "chown", own)
+    restore.own("gw", pi.config, pi.state)
+    both, group = ("gw", "gw"), (None, "gw")
+    assert owned == {
+        "var/lib/hedgerow.restore": both,
+        "var/lib/hedgerow.restore/log": both,
+        "var/lib/hedgerow.restore/log/0.log": both,
+        "var/lib/hedgerow.restore/boot_epoch": both,
+        f"var/lib/hedgerow.restore/{restore.MARK}": both,
+        "etc/hedgerow.restore": group,
+        "etc/hedgerow.restore/hedgerow.toml": group,
+        "etc/hedgerow.restore/passwords": both,
+    }
+
+
+def test_a_user_that_is_not_there_leaves_nothing_unpacked(
+    pi: Pi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive, before = pi.archive(), pi.files()
+    folders = ["--config", str(pi.config), "--state", str(pi.state)]
+    asked = ["unpack", str(archive), "--id", "gw-south", "--user", "nobody-of-this-name"]
+    monkeypatch.setattr("sys.argv", ["restoring", *asked, *folders])
+    assert restore.main() == 1
+    assert "nobody-of-this-name" in capsys.readouterr().err
+    assert pi.files() == before
+    assert pi.leftovers() == []
+
+
+def test_a_restore_without_an_archive_is_a_wrong_call(
+    pi: Pi, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        pi.step("unpack")
+    assert ended.value.code == 2
+    assert "unpack what? name the archive" in capsys.readouterr().err
+
+
+def test_a_restore_of_which_half_is_in_place_is_not_kept_and_one_that_is_well_not_undone(
+    pi: Pi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pi.unpack(pi.archive())
+    with monkeypatch.context() as patched:
+        cut_off(patched, 1)
+        with contextlib.suppress(BaseException):
+            restore.swap(pi.config, pi.state)
+    assert restore.is_of_backup(pi.config)
+    assert not restore.is_of_backup(pi.state)
+    assert pi.step("keep") == 1
+    assert capsys.readouterr().err == (
+        f"restore: {pi.state} is not of the backup yet: play restore.yml again\n"
+    )
+    restore.swap(pi.config, pi.state)
+    (pi.config / restore.MARK).unlink()  # as far as `keep` came
+    assert pi.step("undo") == 1
+    assert capsys.readouterr().err == (
+        "restore: the backup was found to be well before: play it with keep\n"
+    )
+    assert pi.step("keep") == 0
+    assert pi.leftovers() == []
+
+
+def test_what_can_not_change_places_is_named(pi: Pi, capsys: pytest.CaptureFixture[str]) -> None:
+    pi.unpack(pi.archive())
+    shutil.rmtree(pi.config)
+    assert pi.step("swap") == 1
+    assert capsys.readouterr().err == f"restore: {pi.config}: No such file or directory\n"

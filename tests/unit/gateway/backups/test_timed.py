@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from ports import free_port
 
-from gateway.backups import notes, places, restoring, timed
+from gateway.backups import __main__ as command
+from gateway.backups import making, notes, places, restoring, timed
 from gateway.backups.making import BackupError
 from gateway.backups.places import FolderPlace, PlaceKeys
-from gateway.backups.timed import BackupSettings, TimedBackup
+from gateway.backups.timed import BackupSettings, Bounded, TimedBackup
 
 pytestmark = pytest.mark.peer("age", "age")
 OTHER_DISK = Path("/dev/shm")
@@ -248,6 +249,106 @@ def test_settings_that_are_wrong_name_the_field(tmp_path: Path, written: str, wh
     file.write_text(written)
     with pytest.raises(BackupError, match=why):
         timed.load(file)
+
+
+def test_what_is_encrypted_is_passed_on_up_to_a_number_of_bytes(tmp_path: Path) -> None:
+    with (tmp_path / "to").open("wb") as file:
+        bounded = Bounded(file, 5)
+        assert bounded.write(b"123") == 3
+        assert bounded.write(b"45") == 2
+        bounded.flush()
+        assert (tmp_path / "to").read_bytes() == b"12345"
+        with pytest.raises(BackupError, match=r"^the archive is longer than max_bytes, or than"):
+            bounded.write(b"6")
+
+
+def test_settings_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with pytest.raises(BackupError) as raised:
+        timed.load(tmp_path / "backup.toml")
+    assert str(raised.value) == f"{tmp_path}/backup.toml: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_good"),
+    [
+        *(("kept = 0", True), ("kept = -1", False), ("max_bytes = 1", True)),
+        *(("max_bytes = 0", False), ("overdue_days = 0.001", True), ("overdue_days = 0", False)),
+        *(("overdue_days = inf", False), ("overdue_days = nan", False), ("kept = true", False)),
+    ],
+)
+def test_a_setting_has_a_range(line: str, is_good: bool, tmp_path: Path) -> None:
+    file = tmp_path / "backup.toml"
+    file.write_text(f'recipients = ["age1x"]\n{line}\n')
+    if is_good:
+        name, _, value = line.partition(" = ")
+        assert getattr(timed.load(file), name) == float(value)
+        return
+    with pytest.raises(BackupError, match=r"out of range|of the wrong type"):
+        timed.load(file)
+
+
+def test_settings_that_are_not_given_are_the_usual_ones(tmp_path: Path) -> None:
+    file = tmp_path / "backup.toml"
+    file.write_text('to = "/mnt"\nrecipients = ["age1x"]\nssh_key = "/s"\n')
+    assert timed.load(file) == timed.BackupSettings(
+        to="/mnt",
+        recipients=("age1x",),
+        kept=7,
+        max_bytes=1 << 30,
+        config=Path("/etc/hedgerow"),
+        state=Path("/var/lib/hedgerow"),
+        keys=PlaceKeys(ssh_key=Path("/s")),
+        overdue_days=timed.OVERDUE_DAYS,
+    )
+
+
+def test_a_machine_without_age_and_a_place_whose_numbers_are_used_up_make_no_backup(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = bed.place / "gw-south.999999999.20261128T013000Z.0.tar.gz.age"
+    last.touch()
+    with pytest.raises(BackupError) as raised:
+        bed.make()
+    assert str(raised.value) == (
+        f"{bed.place}: no number is left behind 999999999 for gw-south: take another folder"
+    )
+    last.unlink()
+    monkeypatch.setenv("PATH", str(bed.folder))
+    with pytest.raises(BackupError, match=r"^age is not installed: it encrypts the backup$"):
+        bed.make()
+    assert bed.names() == []
+
+
+def test_what_the_disk_refuses_is_noted_with_the_files_name(bed: Bed) -> None:
+    (bed.settings.state / "log").unlink()
+    (bed.settings.state / "log").symlink_to(bed.settings.config)
+    with pytest.raises(BackupError, match="is a link to a folder"):
+        bed.make()
+    bed.settings.state.rename(bed.folder / "gone")
+    with pytest.raises(BackupError) as raised:
+        bed.make()
+    assert str(raised.value) == f"{bed.settings.state}: No such file or directory"
+    assert bed.noted()["failure"] == {"at": 1_795_829_400.0, "why": str(raised.value)}
+
+
+def test_the_timers_command_tells_what_is_in_the_place_or_why_nothing_is(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(making, "end_in_order", lambda: None)
+    monkeypatch.setattr(making, "main_pid", lambda unit: None if unit == "a.service" else 1 / 0)
+    file, settings = bed.folder / "backup.toml", bed.settings
+    file.write_text(
+        f'to = "{settings.to}"\nrecipients = ["{settings.recipients[0]}"]\n'
+        f'config = "{settings.config}"\nstate = "{settings.state}"\n'
+    )
+    called = ["backups", "--settings", str(file), "--notes", str(bed.notes), "--unit", "a.service"]
+    monkeypatch.setattr("sys.argv", called)
+    assert command.main() == 0
+    [name] = bed.names()
+    assert capsys.readouterr() == (f"{settings.to}: {name}\n", "")
+    file.unlink()
+    assert command.main() == 1
+    assert capsys.readouterr() == ("", f"backup: {file}: No such file or directory\n")
 
 
 # -- places that rclone reaches --------------------------------------------------------------------

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from flash_images import fat_sector, mbr
 
+from gateway.tools.flashing import authenticity
 from gateway.tools.flashing.authenticity import Authenticity
 from gateway.tools.flashing.base_image import BaseImage
 from gateway.tools.flashing.errors import CardWriteError, FlashError, RefusalError
@@ -120,7 +121,7 @@ class SlotBed:
         (folder / "etc/fstab").write_text("PARTUUID=0123abcd-05 / ext4\n")
         self.sha256 = DigestedFile(self.image.open("rb")).sha256()
         self.steps: list[str] = []
-        monkeypatch.setattr(installing.authenticity, "check", self._check)
+        monkeypatch.setattr(authenticity, "check", self._check)
         self.installer = SlotInstaller(Board(partitions=f"{folder}/card"), Slot.A, folder)
 
     def _check(self, _image: Path, sha256: str | None, keyring: Path) -> Authenticity:
