@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -415,3 +417,126 @@ def test_a_play_asks_the_listeners_and_is_told_which_does_not_answer(
             trial.tell("mqtt")
             assert command.main(["--config", str(trial.config), "listeners"]) == code
         assert why in capsys.readouterr().err
+
+
+def test_a_listener_that_speaks_no_tls_does_not_answer(tmp_path: Path) -> None:
+    with release(tmp_path, speaks_http) as trial:
+        trial.tell("mqtts")
+        (found,) = OwnListeners(trial.config, 0.0).complaints(())
+    assert re.match(r"mqtts 127\.0\.0\.1:\d+: .*WRONG_VERSION_NUMBER", found)
+
+
+def test_listeners_that_are_told_as_something_else_are_not_known(tmp_path: Path) -> None:
+    config = tmp_path / "hedgerow.toml"
+    config.write_text('[gateway]\nstate_dir = "."\n')
+    (tmp_path / "listeners.json").write_text("[1]")
+    assert OwnListeners(config, 0.0).complaints(()) == [
+        "where it listens is not known: listeners.json: [1]"
+    ]
+
+
+def test_an_answer_in_place_of_a_websocket_is_read_up_to_a_limit() -> None:
+    question = UpgradeQuestion("h:1", "", bytes(16))
+    assert not question.answered(bytes(16_384))
+    with pytest.raises(ValueError, match=r"\.\.\. in place of a websocket$"):
+        question.answered(bytes(16_385))
+
+
+class RunSystemctl:
+    """Stands in for `subprocess.run`: systemctl says what it is told to, or fails."""
+
+    def __init__(self, said: str = "", error: Exception | None = None, code: int = 0) -> None:
+        self.called: list[str] = []
+        self._said = said
+        self._error = error
+        self._code = code
+
+    def __call__(
+        self, command: Sequence[str], *, timeout: float, **_: object
+    ) -> subprocess.CompletedProcess[str]:
+        assert timeout == 30.0
+        self.called.append(" ".join(command))
+        if self._error is not None:
+            raise self._error
+        return subprocess.CompletedProcess(command, self._code, self._said, "no such unit\n")
+
+
+def test_systemd_is_asked_and_told_by_its_own_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "NRestarts=3\nActiveState=failed\nStateChangeTimestampMonotonic=5\n"
+    monkeypatch.setattr(subprocess, "run", systemctl := RunSystemctl(said))
+    service = command.SystemdService()
+    assert service.ends() == ServiceEnds(3, failed_at=5)
+    service.restart()
+    service.start_guard()
+    assert systemctl.called == [
+        "/usr/bin/systemctl show --property=NRestarts --property=ActiveState"
+        " --property=StateChangeTimestampMonotonic hedgerow.service",
+        "/usr/bin/systemctl restart --no-block hedgerow.service",
+        "/usr/bin/systemctl start --no-block hedgerow-trial.service",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("systemctl", "why"),
+    [
+        (RunSystemctl(code=4), "no such unit"),
+        (
+            RunSystemctl(error=subprocess.TimeoutExpired("systemctl", 30.0)),
+            "Command 'systemctl' timed out after 30.0 seconds",
+        ),
+    ],
+)
+def test_a_systemd_that_does_not_do_it_is_told_and_one_that_says_nothing_is_gone_on_without(
+    systemctl: RunSystemctl,
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(subprocess, "run", systemctl)
+    service = command.SystemdService()
+    with pytest.raises(OSError, match=why) as raised:
+        service.restart()
+    assert str(raised.value) == f"/usr/bin/systemctl restart --no-block hedgerow.service: {why}"
+    assert service.ends() is None
+    assert capsys.readouterr().err.endswith(f" hedgerow.service: {why}\n")
+
+
+def test_the_command_goes_back_resumes_watches_and_tells_what_is_on_trial(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("1-old", "2-new"):
+        (tmp_path / "releases" / name).mkdir(parents=True)
+        (tmp_path / "releases" / name / "installed").touch()
+    folder = ReleaseFolder(tmp_path)
+    folder.switch("1-old")
+    monkeypatch.setattr(command, "SystemdService", DoesAll)
+    own = ["--root", str(tmp_path), "--config", str(tmp_path / "hedgerow.toml")]
+
+    def said(*arguments: str) -> str:
+        assert command.main([*own, *arguments]) == 0
+        return capsys.readouterr().out
+
+    untried = {"current": "1-old", "trial": None, "last": None}
+    assert json.loads(said("status")) == untried
+    assert said("return") == "nothing is on trial\n"
+    assert said("watch") == said("resume") == ""
+    assert json.loads(said("status")) == untried
+    said("try", "2-new", "--ring", "2", "--within-s", "60")
+    said("resume")
+    told = json.loads(said("status"))
+    assert (told["current"], told["last"]) == ("2-new", None)
+    trial = folder.trial()
+    assert trial is not None
+    assert told["trial"] == {**asdict(trial), "schemes": []}
+    assert (trial.ring, trial.left_s) == (2, 60.0)
+    assert said("return", "--why", "it is slow") == "1-old runs again\n"
+    last = {"release": "2-new", "before": "1-old", "why": "it is slow", "ring": 2}
+    assert json.loads(said("status")) == untried | {"last": last | {"outcome": "returned"}}
+    said("try", "2-new")
+    assert said("return") == "1-old runs again\n"
+    assert (folder.last() or {})["why"] == "it was sent back"
+
+
+def test_the_command_says_why_it_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--root", str(tmp_path), "status"]) == 1
+    assert capsys.readouterr().err == f"releases: {tmp_path}/venv: No such file or directory\n"

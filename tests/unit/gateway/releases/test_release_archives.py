@@ -211,3 +211,18 @@ def told_by(root: Path, *arguments: str) -> str:
         check=False,
     )
     return (done.stdout + done.stderr).strip()
+
+
+def test_an_empty_archive_and_one_beyond_the_limit_begin_no_delta(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "BYTES_MAX", 3)
+    file = tmp_path / "wheels.tar"
+    assert archive.told(file) is None
+    for data, is_base in ((b"", False), (b"abc", True), (b"abcd", False)):
+        file.write_bytes(data)
+        assert (archive.told(file) is not None) is is_base
+    file.write_bytes(b"abc")
+    # FIPS 180-2, appendix B.1.
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert archive.told(file) == WantedArchive(3, digest)

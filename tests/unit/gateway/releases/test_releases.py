@@ -8,11 +8,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.releases import guard as guards
 from gateway.releases import trial as trials
 from gateway.releases.folder import ReleaseFolder
 from gateway.releases.guard import ReleaseGuard
@@ -416,3 +418,128 @@ def test_a_damaged_trial_is_named(folder: ReleaseFolder, data: bytes) -> None:
     (folder.path / "trial.json").write_bytes(data)
     with pytest.raises(TrialError, match=r"trial\.json"):
         folder.trial()
+
+
+TOLD = {"release": NEW, "before": OLD, "left_s": 5.0, "boots_left": 1, "boot_id": "b", "why": ""}
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"left_s": float("inf")}, "left_s: inf"),
+        ({"left_s": float("nan")}, "left_s: nan"),
+        ({"boots_left": True}, "boots_left: True"),
+        ({"boots_left": 1.5}, "boots_left: 1.5"),
+        ({"why": None}, "why: None"),
+        ({"schemes": "mqtt"}, "schemes: 'mqtt'"),
+        ({"schemes": ["mqtt", 1]}, "schemes: ['mqtt', 1]"),
+        ({"ends": 1.0}, "ends: 1.0"),
+        ({"ends": True}, "ends: True"),
+        ({"restarts": "1"}, "restarts: '1'"),
+        ({"failed_at": 1.5}, "failed_at: 1.5"),
+        ({"ring": True}, "ring: True"),
+    ],
+)
+def test_a_field_of_another_kind_is_named(changed: dict[str, object], why: str) -> None:
+    with pytest.raises(TrialError) as raised:
+        trials.decode(json.dumps(TOLD | changed).encode())
+    assert str(raised.value) == why
+
+
+def test_a_whole_trial_is_read_as_it_was_written() -> None:
+    trial = Trial(NEW, OLD, 5, 1, "b", "w", ("mqtt", "coaps"), 4, 2, 7, 3)
+    assert trials.decode(trials.encode(trial)) == trial
+    assert trials.decode(json.dumps(TOLD).encode()) == Trial(NEW, OLD, 5.0, 1, "b")
+
+
+def test_a_trial_ends_at_its_last_boot_its_last_restart_and_its_last_second() -> None:
+    trial = trials.begun(OLD, NEW, 60, "boot 0", None, told=ServiceEnds(7))
+    for boot in range(1, BOOTS + 1):
+        trial = trials.passed(trial, 0.0, f"boot {boot}", None)
+        assert (trial.boots_left, trial.why) == (BOOTS - boot, "")
+    assert trials.passed(trial, 0.0, "one more", None).why == (
+        f"the Pi booted {BOOTS + 1} times and nobody confirmed it"
+    )
+    trial = trials.begun(OLD, NEW, 60, "boot", None, told=ServiceEnds(7))
+    assert trials.passed(trial, 59.9, "boot", ServiceEnds(7 + RESTARTS - 1)).why == ""
+    assert trials.passed(trial, 0, "boot", ServiceEnds(7 + RESTARTS)).why == (
+        f"its service ended {RESTARTS} times"
+    )
+    assert trials.passed(trial, 60.0, "boot", None).why == "nobody confirmed it in time"
+    assert trials.passed(trial, -5.0, "boot", None).left_s == 60, "no time is given back"
+
+
+def test_another_trial_while_one_goes_back_and_one_of_what_it_goes_back_to_are_refused() -> None:
+    opened = trials.begun(OLD, NEW, 60, "boot", None)
+    for trial, release in ((opened, OLD), (replace(opened, why="slow"), NEWER)):
+        with pytest.raises(TrialError) as raised:
+            trials.begun(NEW, release, 60, "boot", trial)
+        assert str(raised.value) == f"{NEW} is on trial: first let {OLD} return"
+
+
+def test_a_release_that_does_not_run_is_not_confirmed(folder: ReleaseFolder) -> None:
+    guard = guard_of(folder, Machine())
+    guard.try_release(NEW, 60)
+    folder.switch(OLD)
+    with pytest.raises(TrialError) as raised:
+        guard.confirm(NEW)
+    assert str(raised.value) == f"{NEW} is on trial, and {OLD} is what runs"
+
+
+def test_the_link_leads_to_nothing_that_is_not_whole(folder: ReleaseFolder, tmp_path: Path) -> None:
+    for release in ("4-none", f"../releases/{NEW}"):
+        with pytest.raises(TrialError) as raised:
+            folder.switch(release)
+        assert str(raised.value) == f"{release} is not installed in {tmp_path}/releases"
+    assert folder.current() == OLD
+    (tmp_path / "venv").unlink()
+    with pytest.raises(TrialError, match=f"^{tmp_path}/venv: No such file or directory$"):
+        folder.current()
+
+
+def test_a_trial_whose_file_was_damaged_from_the_beginning_is_watched_by_nobody(
+    folder: ReleaseFolder, tmp_path: Path
+) -> None:
+    (tmp_path / "trial.json").write_text("{}")
+    with pytest.raises(TrialError, match=r"trial\.json: release: None$"):
+        guard_of(folder, Machine()).watch(lambda _s: None)
+
+
+def test_a_trial_is_written_every_ten_seconds_and_loses_no_more_to_a_power_cut(
+    folder: ReleaseFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = guard_of(folder, Machine())
+    guard.try_release(NEW, 31.0)
+    now_s = [100.0]
+    monkeypatch.setattr(guards, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    kept: list[float] = []
+
+    def look(seconds: float) -> None:
+        assert seconds == guards.LOOK_S
+        trial = folder.trial()
+        assert trial is not None
+        kept.append(trial.left_s)
+        now_s[0] += 5.0
+
+    guard.watch(look)
+    assert kept == [31.0, 31.0, 21.0, 21.0, 11.0, 11.0, 1.0]
+    assert folder.current() == OLD
+    assert (folder.last() or {})["why"] == "nobody confirmed it in time"
+
+
+class FixedLinkFolder(ReleaseFolder):
+    """A folder that can't have its link moved; the trial of a release can be kept."""
+
+    def switch(self, release: str) -> None:
+        raise OSError(errno.EROFS, f"the link can't lead to {release}")
+
+
+def test_a_second_trial_that_can_not_begin_leaves_the_first_one_open(
+    folder: ReleaseFolder, tmp_path: Path
+) -> None:
+    guard_of(folder, Machine()).try_release(NEW, 60)
+    before = folder.trial()
+    with pytest.raises(OSError, match="can't lead to 3-newer"):
+        guard_of(FixedLinkFolder(tmp_path), Machine()).try_release(NEWER, 60)
+    assert folder.trial() == before
+    assert folder.current() == NEW
