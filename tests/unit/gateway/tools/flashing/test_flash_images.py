@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import io
@@ -317,4 +318,90 @@ def test_a_signature_of_the_folders_checksums_vouches_for_the_images_that_they_n
     # It says nothing of an image that the checksums don't name.
     sums.write_text("")
     with pytest.raises(RefusalError, match="no signature beside the image"):
+        authenticity.check(image, None, keyring)
+
+
+def test_a_partition_of_a_gpt_that_ends_before_it_begins_is_refused() -> None:
+    image = bytearray(gpt())
+    # The second entry: its last sector (UEFI specification 2.10, table 5-6).
+    struct.pack_into("<Q", image, 2 * 512 + 128 + 40, 2 * 2048 - 1)
+    with pytest.raises(RefusalError) as raised:
+        partition_table.parse(bytes(image))
+    assert str(raised.value) == "no image of a disk: partition 2 ends before it begins"
+    struct.pack_into("<Q", image, 2 * 512 + 128 + 40, 2 * 2048)
+    assert partition_table.parse(bytes(image)).partitions[1].size_bytes == 512
+
+
+def test_a_boot_partition_begins_within_the_first_64_mib() -> None:
+    for at, is_near in (((64 << 20) - 512, True), (64 << 20, False)):
+        table = partition_table.parse(flash_images.mbr((0x0C, at, 512)))
+        if is_near:
+            assert table.boot.start_bytes == at
+            continue
+        with pytest.raises(RefusalError, match=r"its boot partition begins at 67108864 bytes$"):
+            _ = table.boot
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (bytes(512), ""),
+        (b"a".ljust(512, b"\0"), "data without a partition table"),
+        (flash_images.mbr((0x07, MIB, 2_500_000_000)), "1 partition (other 2.5 GB)"),
+        (
+            flash_images.mbr((0x0C, MIB, MIB), (0x83, 2 * MIB, 1 << 30)),
+            "2 partitions (FAT 0.0 GB, Linux 1.1 GB)",
+        ),
+    ],
+)
+def test_what_is_on_a_disk_is_told_in_words(head: bytes, told: str) -> None:
+    assert partition_table.described(head) == told
+
+
+@pytest.mark.parametrize("number", [errno.EIO, None])
+def test_an_image_whose_disk_fails_is_refused(number: int | None, tmp_path: Path) -> None:
+    image = tmp_path / "a.img"
+    if number is None:
+        with pytest.raises(RefusalError) as raised, base_image.opened(image):
+            pytest.fail("it is read")
+        assert str(raised.value) == f"--image: {image}: No such file or directory"
+        return
+
+    def fail(_size: int) -> bytes:
+        raise OSError(number, "Input/output error")
+
+    with pytest.raises(RefusalError) as raised:
+        base_image.BaseImage("a.img", fail)
+    assert str(raised.value) == "a.img: Input/output error"
+
+
+def test_a_zip_that_is_cut_off_is_refused_by_its_name(tmp_path: Path) -> None:
+    image = tmp_path / "a.zip"
+    image.write_bytes(b"PK\x03\x04 cut off")
+    with (
+        pytest.raises(RefusalError, match=r"^a\.zip: File is not a zip file$"),
+        base_image.opened(image),
+    ):
+        pytest.fail("it is read")
+
+
+def test_a_keyring_or_a_checksum_that_can_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, keyring = tmp_path / "a.img", tmp_path / "keys.gpg"
+    image.write_bytes(b"image")
+    (tmp_path / "a.img.sha256").mkdir()
+    with pytest.raises(RefusalError) as raised:
+        authenticity.check(image, None, None)
+    assert str(raised.value) == f"{tmp_path}/a.img.sha256: Is a directory"
+    (tmp_path / "a.img.sha256").rmdir()
+    (tmp_path / "a.img.sig").touch()
+    (tmp_path / "gpgv").write_text("#!/nowhere\n")
+    (tmp_path / "gpgv").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RefusalError) as raised:
+        authenticity.check(image, None, keyring)
+    assert str(raised.value) == f"--keyring: {keyring}: No such file or directory"
+    keyring.touch()
+    with pytest.raises(RefusalError, match=f"^{image}.sig: gpgv: .*No such file"):
         authenticity.check(image, None, keyring)
