@@ -47,3 +47,9 @@ def test_what_the_file_can_not_say_is_named_and_the_code_is_not(text: str, why: 
 @given(st.text(max_size=200))
 def test_whatever_is_typed_is_compared(typed: str) -> None:
     assert len(setup_card.normal(typed)) <= 2 * setup_card.TYPED_CHARACTERS_MAX
+
+
+def test_what_is_too_long_to_be_a_code_is_none() -> None:
+    assert setup_card.normal("o" * 64) == "0" * 64
+    assert setup_card.normal("o" * 65) == ""
+    assert setup_card.shown("0123456789AB") == "0123-4567-89AB"

@@ -115,3 +115,12 @@ def test_a_partition_is_refused_and_its_disk_named(machine: Machine) -> None:
 def test_a_disk_that_the_kernel_does_not_know_is_refused(machine: Machine) -> None:
     with pytest.raises(RefusalError, match="knows no disk 8:32"):
         machine.check("8:32")
+
+
+def test_lines_of_mounts_that_say_too_little_are_passed_over(machine: Machine) -> None:
+    machine.write("proc/self/mountinfo", "9 1 8:17\n9 1 8:17 / /mnt rw - vfat\n" + ROOT)
+    machine.check()
+    # btrfs names its disk as the source alone; a space in a mount point is written as \\040.
+    machine.write("proc/self/mountinfo", r"9 1 0:33 / /my\040disk rw - btrfs /dev/sdb1 rw")
+    with pytest.raises(RefusalError, match="mounted at /my disk"):
+        machine.check()

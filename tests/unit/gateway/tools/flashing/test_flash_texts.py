@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import io
 import os
 import shlex
 import shutil
@@ -371,3 +372,25 @@ def test_a_label_has_id_place_date_and_a_code_and_nothing_of_it_is_markup() -> N
     assert page.count("<svg") == 1
     assert "2026-11-23" in page
     assert shlex.quote("gw-north") in page
+
+
+def test_a_fleets_file_may_come_by_a_pipe_and_what_can_not_be_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cards.yml"
+    for data, why in (
+        (b"devices: [", f"--inventory: {file}: not YAML: "),
+        (b"devices: \xff", f"--inventory: {file}: not UTF-8: "),
+    ):
+        file.write_bytes(data)
+        with pytest.raises(RefusalError) as raised:
+            fleet_file.read(file)
+        assert str(raised.value).startswith(why)
+    text = f"devices: [{{id: gw-x, user: anna, ssh_keys: ['{KEY}']}}]\n"
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    monkeypatch.chdir(tmp_path)
+    (read,) = fleet_file.read(fleet_file.STANDARD_INPUT)
+    assert read.files == tmp_path / "gw-x", "paths are from where it is called"
+    monkeypatch.setattr("sys.stdin", io.StringIO(text.replace("anna", "root")))
+    with pytest.raises(RefusalError, match="gw-x: user: 'root' is no name for a user who may"):
+        fleet_file.read(fleet_file.STANDARD_INPUT)

@@ -17,6 +17,7 @@ from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
 from gateway.tools.system_image import licences, packages, spdx
+from gateway.tools.system_image.errors import ImageBuildError
 from gateway.tools.system_image.packages import BilledPackage
 from gateway.tools.system_image.spdx import BilledImage
 
@@ -159,3 +160,59 @@ def test_whatever_a_copyright_file_names_the_bill_is_valid(
     licence, unknown = licences.debian(f"Format: 1.0\n\n{lines}\n")
     one = BilledPackage("deb", "a", "1", "all", licence=licence, unknown_licences=unknown)
     assert faults(spdx.document(IMAGE, [one]), tmp_path_factory.mktemp("bill")) == []
+
+
+def test_what_can_not_be_read_of_a_root_or_of_wheels_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ImageBuildError) as raised:
+        packages.debian(tmp_path)
+    assert str(raised.value) == f"{tmp_path}/var/lib/dpkg/status: No such file or directory"
+    archive = tmp_path / "wheels.tar"
+    archive.write_bytes(b"no tar")
+    with pytest.raises(ImageBuildError, match=f"^{archive}: "):
+        packages.wheels(archive)
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as wheel:
+        wheel.writestr("a", "")
+    with tarfile.open(archive, "w") as tar:
+        about = tarfile.TarInfo("folder/a-1.whl")
+        about.size = len(made.getvalue())
+        tar.addfile(about, io.BytesIO(made.getvalue()))
+    with pytest.raises(ImageBuildError) as raised:
+        packages.wheels(archive)
+    assert str(raised.value) == "a-1.whl: 0 files METADATA, and one has to be"
+
+
+def test_a_copyright_that_is_a_link_means_a_file_of_the_root(root: Path) -> None:
+    own = root / "usr/share/doc/g++-14"
+    own.mkdir()
+    (own / "copyright").symlink_to("/usr/share/doc/libc6/copyright")
+    by_name = {one.name: one for one in packages.debian(root)}
+    assert by_name["g++-14"].licence == by_name["libc6"].licence != licences.NO_ASSERTION
+
+
+@pytest.mark.parametrize(
+    ("metadata", "licence"),
+    [
+        ({"license-expression": ["MIT OR Apache-2.0"], "license": ["BSD"]}, "MIT OR Apache-2.0"),
+        (
+            {
+                "classifier": [
+                    "License :: OSI Approved :: MIT License",
+                    "License :: OSI Approved :: Apache Software License",
+                    "License :: OSI Approved",
+                    "Topic :: Utilities :: MIT License",
+                ],
+                "license": ["BSD"],
+            },
+            "Apache-2.0 OR MIT",
+        ),
+        ({"classifier": ["Topic :: MIT License"], "license": [" MIT License "]}, "MIT"),
+        ({"license": ["as you like"]}, "NOASSERTION"),
+        ({"license": []}, "NOASSERTION"),
+        ({}, "NOASSERTION"),
+    ],
+)
+def test_a_wheels_licence_is_its_expression_its_classifiers_or_its_text_in_that_order(
+    metadata: dict[str, list[str]], licence: str
+) -> None:
+    assert licences.python(metadata) == licence

@@ -17,14 +17,17 @@ from drawn_frame import svg
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.tools.top import top_json
 from gateway.tools.top.cells import width_of
+from gateway.tools.top.fleet_panel import fleet_meters
 from gateway.tools.top.fleet_sample import FleetAnswers, FleetHistory
 from gateway.tools.top.frame import COLUMN_COUNTS, FrameSize, FrameTime, drawn
+from gateway.tools.top.gateway_document import ITEMS_MAX, GatewayDocument
 from gateway.tools.top.history import GatewayHistory
 from gateway.tools.top.live import take
 from gateway.tools.top.sample import GatewayAnswers
 from gateway.tools.top.styled_text import Style, TopFrame
-from gateway.tools.top.top_view import FLEET, OF_FLEET, OF_GATEWAY, TopView
+from gateway.tools.top.top_view import FILTER_MAX, FLEET, OF_FLEET, OF_GATEWAY, TopView
 
 FRAMES = Path(__file__).with_name("frames")
 PICTURE = Path(__file__).parents[5] / "docs" / "pictures" / "top.svg"
@@ -339,6 +342,57 @@ def test_a_gateway_that_is_gone_from_the_fleet_is_gone_from_the_frame() -> None:
     history = fleet()
     history.take(FleetAnswers(9.0, told_gateways.NOW_S, {"gw-root": told_gateways.status(3)}, {}))
     assert list(history.gateways) == ["gw-root"]
+
+
+def test_while_the_gateway_that_is_asked_does_not_answer_nothing_is_known_of_any() -> None:
+    history = fleet()
+    for at_s in (11.0, 14.0):
+        history.missed(f"no answer at {at_s:g}", at_s)
+    assert (history.failure, history.failed_at_s) == ("no answer at 14", 11.0)
+    assert {one.failure for one in history.gateways.values()} == {"no answer at 14"}
+    [why, count] = ["".join(text for text, _ in line) for line in fleet_meters(history, 16.0, 120)]
+    assert why == "no answer for 5 s: no answer at 14"
+    assert count.startswith("4 gateways, 4 silent   msg/s in 0 out 0   0 clients")
+    told = top_json.of_fleet(history)
+    assert told["failure"] == "no answer at 14"
+    history.take(FleetAnswers(20.0, told_gateways.NOW_S, {"gw-root": told_gateways.status(3)}, {}))
+    assert history.failure == ""
+    assert top_json.of_fleet(history)["failure"] is None
+
+
+def test_json_of_a_fleet_has_of_each_gateway_what_all_are_told() -> None:
+    told = top_json.of_fleet(fleet())["gateways"]
+    assert told.keys() == fleet().gateways.keys()
+    of_one = top_json.of_gateway(fleet().gateways["gw-root"])
+    only_of_one = {"clients", "sensors", "log", "trouble", "alerts"}
+    assert only_of_one <= of_one.keys()
+    assert told["gw-root"] == {
+        name: value for name, value in of_one.items() if name not in only_of_one
+    }
+
+
+def test_what_is_typed_to_filter_is_taken_back_letter_by_letter() -> None:
+    view = TopView()
+    for key in ("/", "a", "space", "b", "backspace"):
+        view = view.pressed(key, COLUMN_COUNTS)
+    assert (view.text, view.is_typing) == ("a ", True)
+    for key in ("backspace", "backspace", "backspace"):
+        view = view.pressed(key, COLUMN_COUNTS)
+    assert view.text == ""
+    for _ in range(FILTER_MAX + 1):
+        view = view.pressed("x", COLUMN_COUNTS)
+    assert view.text == "x" * FILTER_MAX
+    assert view.pressed("enter", COLUMN_COUNTS).text == view.text
+    assert view.pressed("escape", COLUMN_COUNTS).text == ""
+
+
+def test_a_number_beyond_all_floats_and_a_table_without_end_are_not_taken() -> None:
+    document = GatewayDocument({"huge": 10**400, "whole": 7, "yes": True})
+    assert document.number("huge") is None
+    assert document.number("yes") is None
+    assert document.number("whole") == 7.0
+    many = GatewayDocument({str(number): number for number in range(ITEMS_MAX + 1)})
+    assert len(list(many.named())) == ITEMS_MAX
 
 
 def _file(name: str, size: FrameSize) -> str:
