@@ -163,6 +163,18 @@ def test_rfc_8768_a_hop_limit_of_zero_is_a_bad_request() -> None:
     assert world.ask(get(2, b"", (16, b"\x05"))).request.options == TEMPERATURE
 
 
+def test_an_answer_that_is_not_wanted_is_not_acknowledged_twice() -> None:
+    world = World()
+    put = CoapMessage(CON, codes.PUT, 1, b"", (*TEMPERATURE, (258, b"\x02")), b"1")
+    asked = world.ask(put)
+    world.wait(2.0)
+    assert seen(world.sent()) == [(ACK, codes.EMPTY, 1, b"", b"")]
+    world.respond(asked, CoapResponse(codes.CHANGED))
+    assert world.sent() == []
+    assert world.receive(put) == []
+    assert seen(world.sent()) == [(ACK, codes.EMPTY, 1, b"", b"")]
+
+
 def test_an_answer_to_what_is_over_is_refused() -> None:
     world = World()
     asked = world.ask(get())

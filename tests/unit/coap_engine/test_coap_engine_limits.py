@@ -162,3 +162,23 @@ def test_rfc_7252_section_4_4_message_ids_are_counted_for_each_peer() -> None:
         if message_id(2, peer) == first + 1 & 0xFFFF
     ]
     assert len(untouched) >= len(quiet) - 2  # few peers share a counter
+
+
+def test_a_message_id_that_is_used_again_after_its_time_is_a_request_of_its_own() -> None:
+    """A non-confirmable one is not repeated after 145 s (RFC 7252, section 4.8.2)."""
+    world = World()
+    again = get(2)
+    again.type = NON
+    world.ask(get(1))
+    world.ask(again)
+    world.now += 144.9
+    assert world.receive(again) == []
+    world.now += 0.1
+    world.ask(again)
+    assert world.engine.remembered_requests == 2
+    world.now += 101.9
+    assert world.receive(get(1)) == []
+    world.now += 0.1
+    world.ask(get(1))
+    assert world.receive(again) == []
+    assert world.engine.remembered_requests == 2

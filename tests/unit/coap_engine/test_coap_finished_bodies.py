@@ -164,3 +164,25 @@ def test_no_host_has_more_of_them_than_its_share_of_bytes() -> None:
             finished.answered(MADE, float(number))
     assert 1 < len(bodies) < 7
     assert shares.held_bytes.held <= 6_000
+
+
+def test_what_a_request_was_answered_with_first_is_what_its_last_block_gets() -> None:
+    bodies = FinishedBodies(Shares(), BodyLimits())
+    options = ((BLOCK1, Block(1, False, 0).encode()),)
+    finished = bodies.add(PUMP, codes.PUT, options, b"b", b"\x10", 0.0)
+    assert finished is not None
+    assert finished.response.code == codes.SERVICE_UNAVAILABLE
+    finished.answered(MADE, 1.0)
+    finished.answered(CoapResponse(codes.CHANGED), 2.0)
+    assert bodies.again(PUMP, codes.PUT, options, b"b") is finished
+    assert finished.response is MADE
+
+
+@pytest.mark.parametrize("block1", [None, b"", b"\x00", b"\x17", b"1234"])
+def test_a_request_of_one_block_or_of_none_is_not_remembered(block1: bytes | None) -> None:
+    """Its message alone tells that it is repeated (RFC 7252, section 4.5)."""
+    bodies = FinishedBodies(Shares(), BodyLimits())
+    options = () if block1 is None else ((BLOCK1, block1),)
+    assert bodies.add(PUMP, codes.PUT, options, b"b", b"", 0.0) is None
+    assert len(bodies) == 0
+    assert bodies.again(PUMP, codes.PUT, options, b"b") is None

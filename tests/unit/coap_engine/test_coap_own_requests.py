@@ -137,3 +137,45 @@ def test_only_a_request_that_was_protected_may_have_a_protected_answer(is_protec
     world.engine.receive_datagram(answer.encode(), PUMP, world.now)
     (event,) = world.engine.events()
     assert isinstance(event, ResponseReceived if is_protected else RequestFailed)
+
+
+@pytest.mark.parametrize(
+    ("block2", "payload", "why"),
+    [
+        (b"\x1e", bytes(1_024), "block at 1024 in place of 0"),
+        (b"\x0e", bytes(1_023), "1023 bytes in a block of 1024"),
+        (b"\x06", bytes(1_025), "1025 bytes in a block of 1024"),
+    ],
+)
+def test_an_answer_whose_blocks_make_no_body_fails_and_says_why(
+    block2: bytes, payload: bytes, why: str
+) -> None:
+    world = World()
+    number = world.engine.request(PUMP, CoapRequest(codes.GET, TEMPERATURE), world.now)
+    (asked,) = world.sent()
+    answer = CoapMessage(CON, codes.CONTENT, 77, asked.token, ((23, block2),), payload)
+    world.engine.receive_datagram(answer.encode(), PUMP, world.now)
+    assert world.engine.events() == [RequestFailed(number, why)]
+    assert seen(world.sent()) == [(ACK, 0, 77, b"", b"")]
+    assert world.engine.shares.held_bytes.held == world.engine.shares.own_requests.held == 0
+
+
+def test_a_request_whose_next_block_waits_behind_another_one_is_given_up_in_its_time() -> None:
+    world = World()
+    first = world.engine.request(PUMP, CoapRequest(codes.GET, TEMPERATURE), world.now)
+    (asked,) = world.sent()
+    world.receive(CoapMessage(ACK, 0, asked.message_id))
+    world.wait(90.0)
+    second = world.engine.request(PUMP, CoapRequest(codes.GET), world.now)
+    world.sent()
+    answer = CoapMessage(NON, codes.CONTENT, 77, asked.token, ((23, b"\x0e"),), bytes(1_024))
+    world.engine.receive_datagram(answer.encode(), PUMP, world.now)
+    assert world.sent() == [], "the second one is outstanding (NSTART is 1)"
+    world.wait(4.0)
+    assert world.engine.events() == [RequestFailed(first, "no response")]
+    repeated = world.sent()
+    assert repeated
+    world.receive(CoapMessage(ACK, codes.CONTENT, repeated[0].message_id, repeated[0].token))
+    assert world.sent() == []
+    assert world.engine.open_exchanges == world.engine.shares.held_bytes.held == 0
+    assert second == first + 1

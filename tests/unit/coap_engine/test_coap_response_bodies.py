@@ -323,7 +323,12 @@ def test_a_body_longer_than_allowed_is_an_error_of_ours() -> None:
     ("option", "code"), [(b"\x17", codes.BAD_REQUEST), (b"1234", codes.BAD_OPTION)]
 )
 def test_a_block2_that_can_not_be_is_refused(option: bytes, code: int) -> None:
-    assert Server().ask(PATH, (option_numbers.BLOCK2, option)).code == code
+    server = Server()
+    asked = (PATH, (option_numbers.BLOCK2, option))
+    assert server.ask(*asked) == CoapResponse(code)
+    assert server.asked == 0
+    cut = server.responses.cut(PEER, codes.GET, asked, b"", server.response, 0.0)
+    assert cut == CoapResponse(code)
 
 
 def fetched(server: Server, fetch: BodyFetch) -> CoapResponse:
