@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from coap_engine import codes
 from coap_engine.codec import ACK, CON, NON, RST, CoapMessage
 from coap_engine.errors import UnknownExchangeError
+from coap_engine.limits import EngineLimits
 from coap_engine.message import (
     CoapRequest,
     CoapResponse,
 )
-from coap_engine.option_numbers import ECHO, URI_PATH
+from coap_engine.option_numbers import ECHO, URI_PATH, URI_QUERY
+from coap_engine.rates import Rates
+from coap_engine.shares import ShareLimits
 from tests.unit.coap_engine.coap_world import (
     PUMP,
     STRANGER,
@@ -244,3 +249,61 @@ def test_of_a_peer_that_is_gone_nothing_is_left() -> None:
     world.sent()
     world.wait(500.0)
     assert world.sent() == []
+
+
+@pytest.mark.parametrize(
+    ("takes_longer", "more_bytes", "is_sent"),
+    [(False, 0, True), (False, 1, False), (True, 0, False), (True, -400, True)],
+)
+def test_rfc_9175_an_answer_without_echo_is_three_times_as_long_with_all_its_repetitions(
+    takes_longer: bool, more_bytes: int, is_sent: bool
+) -> None:
+    """Headers of Ethernet, IP and UDP count with 62 bytes."""
+    world = World()
+    question = get(1, b"", (URI_QUERY, b"x" * 100))
+    most = 3 * (len(question.encode()) + 62) - 62
+    asked = world.ask(question, STRANGER)
+    if takes_longer:
+        world.wait(1.9)
+        world.sent()
+    payload = bytes(most - 5 + more_bytes)  # behind 4 bytes and the mark 0xFF
+    world.respond(asked, CoapResponse(codes.CONTENT, (), payload))
+    (answer,) = world.sent()
+    assert answer.code == (codes.CONTENT if is_sent else codes.UNAUTHORIZED)
+    if is_sent:
+        assert answer.type == (CON if takes_longer else ACK)
+
+
+def test_what_comes_and_goes_is_counted_by_what_became_of_it() -> None:
+    datagrams = Rates(host=1, strangers=100)
+    shares = dataclasses.replace(ShareLimits(), datagrams=datagrams)
+    world = World(EngineLimits(shares=shares))
+    seen_of = world.engine.counters
+    asked = world.ask(observe(1))
+    world.receive(observe(1))
+    world.respond(asked)
+    world.respond(asked, CoapResponse(codes.CONTENT, (), b"1"))
+    told = world.sent()[-1]
+    world.receive(b"\xff")
+    world.receive(CoapMessage(ACK, 0, 99))
+    world.receive(CoapMessage(RST, 0, 98))
+    world.receive(CoapMessage(NON, codes.CONTENT, 97, b"none"))
+    world.receive(CoapMessage(RST, 0, told.message_id))
+    slow = world.ask(get(2))
+    world.wait(5.0)
+    world.respond(slow)
+    world.wait(200.0)
+    for message_id in (3, 4, 5):
+        world.receive(get(message_id), STRANGER)
+    assert dataclasses.asdict(seen_of) == {
+        "received": 11,
+        "dropped": 2,
+        "malformed": 1,
+        "ignored": 3,
+        "requests": 3,
+        "repeated": 1,
+        "notifications": 1,
+        "retransmitted": 4,
+        "unacknowledged": 1,
+        "resets": 2,
+    }

@@ -175,3 +175,36 @@ def test_a_notification_of_one_block_leaves_no_older_body_behind() -> None:
     again = world.ask(get(20, b"\x01", part(1)))
     world.respond(again, CoapResponse(codes.CONTENT, (), b"short"))
     assert world.sent()[-1].code == codes.BAD_REQUEST
+
+
+def test_an_observer_that_has_to_show_an_echo_first_does_not_observe_and_leaves_nothing() -> None:
+    world = World()
+    asked = world.ask(observe(), STRANGER)
+    world.respond(asked, CoapResponse(codes.CONTENT, (), bytes(500)))
+    assert [m.code for m in world.sent()] == [codes.UNAUTHORIZED]
+    assert world.engine.events() == [ExchangeEnded(asked.exchange, "an Echo was asked for")]
+    assert world.engine.open_exchanges == 0
+    with pytest.raises(UnknownExchangeError):
+        world.respond(asked)
+    world.respond(world.ask(get(2), STRANGER), CoapResponse(codes.CONTENT, (), bytes(500)))
+    assert world.engine.events() == [], "who observes nothing is not told of an end"
+
+
+def test_a_reset_of_what_took_the_place_of_a_repeated_notification_ends_the_observation() -> None:
+    world = World()
+    asked = world.ask(observe(), STRANGER)
+    for payload in (b"0", b"1", b"2"):
+        world.respond(asked, CoapResponse(codes.CONTENT, (), payload))
+    _, older = world.sent()
+    world.wait(3.5)
+    (newest,) = world.sent()
+    world.receive(CoapMessage(RST, 0, older.message_id), STRANGER)
+    assert world.engine.open_exchanges == 1
+    assert world.engine.counters.ignored == 1
+    world.engine.receive_datagram(
+        CoapMessage(RST, 0, newest.message_id).encode(), STRANGER, world.now
+    )
+    assert world.engine.events() == [ExchangeEnded(asked.exchange, "reset by the observer")]
+    assert world.engine.open_exchanges == 0
+    world.wait(300.0)
+    assert world.sent() == []

@@ -235,3 +235,22 @@ def test_in_any_pieces_the_same_is_read(kept: Kept, data: st.DataObject) -> None
 def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
     recovered = journal.read([data])
     assert recovered.lost_bytes <= len(data)
+
+
+@pytest.mark.parametrize("field", [0, 1, 2, 3, 9])
+def test_a_record_with_no_text_where_there_is_to_be_one_is_damaged(field: int) -> None:
+    fields: list[object] = ["/rd/9", "b", "s", "coap://h", True, 60, 5.0, None, [], "</t>"]
+    assert [*read_again(record([0, *fields]))] == ["/rd/9"]
+    fields[field] = 7
+    recovered = journal.read([record([0, *fields])])
+    assert recovered.lost_bytes == len(record([0, *fields]))
+    assert read_again(record([0, *fields])) == {}
+
+
+def test_a_renewal_of_what_is_not_there_changes_nothing() -> None:
+    kept = Kept()
+    location = kept.register("a")
+    kept.write()
+    renewed = record([1, location, 150.0]) + record([1, "/rd/9", 150.0])
+    again = read_again(kept.data + renewed)
+    assert {one: found.expires_at for one, found in again.items()} == {location: 150.0}

@@ -173,3 +173,11 @@ def test_more_attributes_than_may_be_are_refused_though_they_were_read_before() 
     assert len(parse(text)) == 2
     with pytest.raises(LinkFormatError):
         parse(text, max_attributes=1)
+
+
+def test_links_are_the_same_that_say_the_same() -> None:
+    link = WebLink("/t", (("rt", "x"),))
+    others = [WebLink("/u", (("rt", "x"),)), WebLink("/t", (("rt", "y"),)), WebLink("/t")]
+    assert link not in others
+    assert link != "</t>;rt=x"
+    assert len({link, WebLink("/t", (("rt", "x"),)), *others}) == 4

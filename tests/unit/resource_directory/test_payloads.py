@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from resource_directory.link_format import LinkFormatError, parse
-from resource_directory.payloads import KEPT_BYTES, KEPT_MAX, ParsedPayloads, ReadLately
+from resource_directory.payloads import (
+    KEPT_BYTES,
+    KEPT_MAX,
+    PARSED_BYTES,
+    PARSED_MAX,
+    ParsedPayloads,
+    ReadLately,
+)
 from resource_directory.registry import Registry
 
 BASE = "coap://192.0.2.1"
@@ -60,3 +67,22 @@ def test_few_are_kept_and_none_that_is_long() -> None:
     links = parse(b"</" + b"x" * KEPT_BYTES + b">", max_bytes=2 * KEPT_BYTES)
     kept.links(registry.register("long", links, 0.0, base=BASE))
     assert len(kept) == before
+
+
+def test_so_many_payloads_are_remembered_with_their_links_and_then_all_are_forgotten() -> None:
+    payloads = ParsedPayloads(10)
+    first = payloads.links(b"</0>")
+    for number in range(1, PARSED_MAX):
+        payloads.links(f"</{number}>".encode())
+    assert payloads.links(b"</0>") is first
+    payloads.links(b"</more>")
+    assert payloads.links(b"</0>") == first
+    assert payloads.links(b"</0>") is not first
+
+
+def test_a_payload_that_is_long_is_read_each_time() -> None:
+    payloads = ParsedPayloads(10)
+    for size, is_remembered in ((PARSED_BYTES, True), (PARSED_BYTES + 1, False)):
+        text = b"</".ljust(size - 1, b"x") + b">"
+        assert len(text) == size
+        assert (payloads.links(text) is payloads.links(text)) is is_remembered

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import aiocoap
 import pytest
-from aiocoap import Code, Message, resource
+from aiocoap import Code, Message, error, resource
 
 from dtls.keystore import Keystore
 from gateway.coap.server import CoapListener, CoapServer
+from resource_directory.exchange import DirectoryRequest, SlowLookUp
 from resource_directory.link_format import parse
 from resource_directory.registry import Registry, RegistryLimits
 from resource_directory.resources import ResourceDirectory
@@ -178,3 +180,76 @@ async def test_a_look_up_that_is_wrong_is_refused(peer: Peer) -> None:
     assert (await peer.ask(Code.GET, "/rd-lookup/res?page=1")).code == Code.BAD_REQUEST
     response = await peer.ask(Code.GET, "/rd-lookup/ep", accept=60)
     assert response.code == Code.NOT_ACCEPTABLE
+
+
+def asked(code: Code, payload: bytes = b"", **options: object) -> Message:
+    """A request of nobody who has an address."""
+    message = Message(code=code, payload=payload, **options)
+    message.remote = Nowhere()
+    return message
+
+
+class Nowhere:
+    """A peer without an address that others could use."""
+
+    scheme, hostinfo = "coap", "h"
+
+    @property
+    def uri_base(self) -> str:
+        raise error.AnonymousHost
+
+
+async def test_a_look_up_that_takes_long_is_answered_when_all_was_looked_at() -> None:
+    registry = Registry(limits=RegistryLimits(registrations=5_000))
+    for number in range(5_000):
+        registry.register(f"n{number:04}", [], 0.0, base="coap://h")
+    service = DirectoryService(registry)
+    path = ("rd-lookup", "ep")
+    slow = service.answer(
+        DirectoryRequest(int(Code.GET), path, ("ep=*", "count=1", "page=4999")), 0.0
+    )
+    assert isinstance(slow, SlowLookUp)
+    directory = ResourceDirectory(service, lambda _: None, clock=lambda: 0.0)
+    request = asked(Code.GET, uri_query=("ep=*", "count=1", "page=4999"))
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.ensure_future(count())
+    answer = await directory.respond(request, path)
+    others.cancel()
+    assert [link.get("ep") for link in parse(answer.payload)] == ["n4999"]
+    assert turns > 1, "others have their turns meanwhile"
+
+
+async def test_who_has_no_address_has_to_name_a_base() -> None:
+    directory = ResourceDirectory(DirectoryService(Registry()), lambda _: None, clock=lambda: 0.0)
+    request = asked(Code.POST, LINKS, uri_query=("ep=n",), content_format=40)
+    refused = await directory.respond(request, ("rd",))
+    assert (refused.code, refused.payload) == (Code.BAD_REQUEST, b"base is missing")
+    request.opt.uri_query = ("ep=n", "base=coap://h")
+    assert (await directory.respond(request, ("rd",))).code == Code.CREATED
+
+
+async def test_simple_registration_is_not_offered_by_a_site_that_can_not_ask_back() -> None:
+    directory = ResourceDirectory(DirectoryService(Registry()), lambda _: None, clock=lambda: 0.0)
+    request = asked(Code.POST, uri_query=("ep=n",))
+    request.remote = type("Known", (), {"uri_base": "coap://[2001:db8::1]"})()
+    answer = await directory.respond(request, (".well-known", "rd"))
+    assert (answer.code, answer.payload) == (Code.NOT_IMPLEMENTED, b"")
+
+
+async def test_a_body_is_refused_with_the_block_that_makes_it_too_long() -> None:
+    service = DirectoryService(Registry())
+    site = resource.Site()
+    ResourceDirectory(service, lambda _: None).add_to(site)
+    blocks = service.payload_bytes_max // 1_024
+    last = asked(Code.POST, bytes(1_024), uri_path=("rd",), block1=(blocks - 1, True, 6))
+    assert await site.needs_blockwise_assembly(last)
+    over = asked(Code.POST, b"x", uri_path=("rd",), block1=(blocks, False, 6))
+    with pytest.raises(error.RequestEntityTooLarge, match=str(service.payload_bytes_max)):
+        await site.needs_blockwise_assembly(over)

@@ -614,3 +614,30 @@ class Directory(RuleBasedStateMachine):
 
 TestDirectory = Directory.TestCase
 TestDirectory.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+
+
+def test_a_kept_registration_takes_the_place_of_its_name_and_of_its_location() -> None:
+    earlier, registry = Registry("/rd/"), Registry("/rd/")
+    first, second = register(earlier, "a"), register(earlier, "b")
+    kept = earlier.get(second, 0.0)
+    assert (register(registry, "b"), register(registry, "c")) == (first, second)
+    register(registry, "d")
+    registry.restore(kept)
+    assert len(registry) == 2
+    assert registry.get(second, 0.0).endpoint == "b"
+    assert registry.at(first) is None
+    assert sorted(endpoints(registry), key=str) == ["b", "d"]
+    registry.restore(kept)
+    assert len(registry) == 2
+
+
+@pytest.mark.parametrize(
+    "attributes", [(("no name", "x"),), (("title", 'a\x00"'),), (("anchor", "/x"), ("=", None))]
+)
+def test_a_link_that_can_not_be_written_is_not_registered_and_the_refusal_names_it(
+    attributes: tuple[tuple[str, str | None], ...],
+) -> None:
+    registry = Registry()
+    with pytest.raises(InvalidParameterError, match=r"link \(.*\).*/bad"):
+        register(registry, links=[WebLink("/good"), WebLink("/bad", attributes)])
+    assert len(registry) == 0

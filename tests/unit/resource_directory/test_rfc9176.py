@@ -378,3 +378,29 @@ def test_a_method_or_path_that_is_none_of_the_directorys_is_refused(peer: Peer) 
     served = [("rd",), ("rd", "1"), ("rd-lookup", "res"), (".well-known", "rd")]
     assert all(map(peer.service.serves, served))
     assert not any(map(peer.service.serves, [(".well-known", "core"), ("sensors",), ()]))
+
+
+def test_5_1_links_that_are_fetched_again_take_no_second_place() -> None:
+    known = SimpleRegistrations()
+    asked = SimpleRegistration("n", "", None, (), None, "coap://[2001:db8::1]")
+    known.fetched(asked, 10, 0.0)
+    known.fetched(asked, None, 5.0)
+    assert known.remembered == 1
+    assert known.is_fresh(asked, 64.9)
+    assert not known.is_fresh(asked, 65.0)
+    known.fetched(replace(asked, sector="s"), 10, 5.0)
+    assert known.remembered == 2
+
+
+def test_5_1_where_each_has_one_the_first_one_makes_room() -> None:
+    known = SimpleRegistrations()
+    registrants = [
+        SimpleRegistration("n", "", None, (), f"psk:{number}", "coap://h")
+        for number in range(FRESH_MAX + 1)
+    ]
+    for one in registrants:
+        known.fetched(one, 60, 0.0)
+    assert known.remembered == FRESH_MAX
+    assert [known.is_fresh(one, 1.0) for one in registrants[:2]] == [False, True]
+    known.fetched(registrants[0], 60, 0.0)
+    assert [known.is_fresh(one, 1.0) for one in registrants[:3]] == [True, False, True]

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resource_directory.errors import InvalidParameterError
 from resource_directory.link_format import WebLink
 from resource_directory.registration import resolved_links
-from resource_directory.uri import normalised, path_of
+from resource_directory.uri import checked_base, normalised, path_of
 
 NORMAL = [
     "coap://h/",
@@ -84,3 +85,9 @@ def test_what_was_normalised_is_normal(text: str) -> None:
 def test_what_a_link_was_resolved_to_is_found_by_it(path: str, base: str) -> None:
     (text,), _ = resolved_links(base, [WebLink("/" + path.lstrip("/"), ())])
     assert normalised(text[1:-1]).startswith("coap://h/")
+
+
+@pytest.mark.parametrize("base", ["coap://[1::2::3]", "coap://[::1.2.3]", "coap://[12345::]"])
+def test_a_base_whose_address_is_none_is_refused(base: str) -> None:
+    with pytest.raises(InvalidParameterError, match="base"):
+        checked_base(base)

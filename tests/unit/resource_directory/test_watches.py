@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from resource_directory import exchange
+from resource_directory.errors import DirectoryFullError
 from resource_directory.exchange import DirectoryAnswer, DirectoryRequest
+from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
-from resource_directory.watches import Watches
+from resource_directory.watches import WATCHES_MAX, Watches
 
 
 class Watched:
@@ -228,3 +230,15 @@ class WatchedLookUps(RuleBasedStateMachine):
 
 TestWatchedLookUps = WatchedLookUps.TestCase
 TestWatchedLookUps.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+
+
+def test_so_many_watches_there_are_and_one_that_ends_makes_room() -> None:
+    watches, query = Watches(), LookupQuery.parse(["rt=temperature"])
+    for _ in range(WATCHES_MAX):
+        last = watches.add(query, of_endpoints=False)
+    assert len(watches) == WATCHES_MAX == last
+    with pytest.raises(DirectoryFullError, match="10000 watches"):
+        watches.add(query, of_endpoints=False)
+    watches.discard(last)
+    assert watches.add(query, of_endpoints=False) == last + 1
+    assert len(watches) == WATCHES_MAX
