@@ -96,9 +96,6 @@ class Retransmissions:
         self._heap: list[tuple[float, int, Confirmable]] = []
         self._order = 0
 
-    def __len__(self) -> int:
-        return len(self._by_id)
-
     @property
     def transmissions(self) -> int:
         """Return how often a message is sent at most."""

@@ -129,9 +129,7 @@ class Association:
     def close(self) -> None:
         """Tell the server and close the socket."""
         self.session.close("closed by us")
-        self._pump()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._pump()  # a session that is closed has no timer
         self._socket.close()
 
     def _on_datagrams(self, batch: Batch) -> None:

@@ -89,10 +89,6 @@ class OpenSslConnection:
         """Return the session in OpenSSL's form (DER), once the handshake is complete."""
         return session_der(_lib.SSL_get_session(self._ssl))
 
-    def is_resumed(self) -> bool:
-        """Return whether a handshake that is complete went on with a session of before."""
-        return bool(_lib.SSL_session_reused(self._ssl))
-
     def read(self) -> bytes:
         """Return the plaintext of the next record that was fed; empty if there is none.
 

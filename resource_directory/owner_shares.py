@@ -23,10 +23,6 @@ class OwnerShares:
         self._size = size
         self._used: dict[str, tuple[int, int]] = {}
 
-    def __len__(self) -> int:
-        """Return how many owners have anything."""
-        return len(self._used)
-
     def used(self, owner: str) -> tuple[int, int]:
         """Return how many registrations an owner has, and their size."""
         return self._used.get(owner, (0, 0))

@@ -84,6 +84,3 @@ class SortedValues:
         else:
             end, last = end - 1, len(self._blocks[-1])
         return sum(map(len, self._blocks[begin:end])) + last - first
-
-    def __bool__(self) -> bool:
-        return bool(self._blocks)

@@ -74,10 +74,6 @@ class Renderings:
         self._turns_of_strangers = _Turns(STRANGERS_AT_ONCE)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def __len__(self) -> int:
-        """Return how many there are, observations among them."""
-        return len(self._tasks)
-
     def begin(
         self,
         request: Any,

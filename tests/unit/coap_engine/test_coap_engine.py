@@ -14,7 +14,7 @@ from coap_engine.message import (
     CoapRequest,
     CoapResponse,
 )
-from coap_engine.option_numbers import ECHO, URI_PATH, URI_QUERY
+from coap_engine.option_numbers import BLOCK2, ECHO, URI_PATH, URI_QUERY
 from coap_engine.rates import Rates
 from coap_engine.shares import ShareLimits
 from tests.unit.coap_engine.coap_world import (
@@ -307,3 +307,13 @@ def test_what_comes_and_goes_is_counted_by_what_became_of_it() -> None:
         "unacknowledged": 1,
         "resets": 2,
     }
+
+
+def test_a_short_answer_leaves_no_longer_one_of_before_to_go_on_with() -> None:
+    world = World()
+    world.respond(world.ask(get(1)), CoapResponse(codes.CONTENT, (), bytes(3_000)))
+    world.respond(world.ask(get(2)), CoapResponse(codes.CONTENT, (), b"short"))
+    world.sent()
+    again = world.ask(get(3, b"", (BLOCK2, b"\x16")))
+    world.respond(again, CoapResponse(codes.CONTENT, (), b"short"))
+    assert [m.code for m in world.sent()] == [codes.BAD_REQUEST]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pytest
 from authority import Authority, Issued
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from dtls_clients import CertificateClientContext, kept, server_certificates, take_up
+from OpenSSL import crypto
 
 from dtls import resumption
-from dtls.certificates import SUITES, unusable_key
+from dtls.certificates import SUITES, ServerCertificates, unusable_key
 from dtls.context import ClientContext, Context, ServerContext
 from dtls.errors import CertificateKeyError
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
@@ -136,6 +138,25 @@ def _below(folder: Path) -> Path:
     return folder / "below"
 
 
+def _signed_with_sha1(site: Site) -> CertificateClientContext:
+    issued = site.authority.issue("pump-7")
+    weak = crypto.X509.from_cryptography(issued.x509)
+    weak.sign(crypto.PKey.from_cryptography_key(site.authority.key), "sha1")
+    return site.client(replace(issued, x509=weak.to_cryptography()))
+
+
+def _below_a_short_key(site: Site) -> CertificateClientContext:
+    above = Authority(site.folder, "site-north", above=site.authority)
+    short = crypto.PKey.from_cryptography_key(rsa.generate_private_key(65537, 1024))
+    between, issued = crypto.X509.from_cryptography(above.x509), above.issue("pump-7")
+    between.set_pubkey(short)
+    between.sign(crypto.PKey.from_cryptography_key(site.authority.key), "sha256")
+    shown = crypto.X509.from_cryptography(issued.x509)
+    shown.sign(short, "sha256")
+    shown_again = replace(issued, x509=shown.to_cryptography())
+    return site.client(shown_again, between=[between.to_cryptography()])
+
+
 Bad = Callable[[Site], CertificateClientContext]
 BAD: dict[str, tuple[Bad, str]] = {
     "none": (lambda s: s.client(None), "peer did not return a certificate"),
@@ -159,6 +180,14 @@ BAD: dict[str, tuple[Bad, str]] = {
         lambda s: s.client(Authority(_below(s.folder), "authority").issue("pump-7")),
         "certificate of 'CN=pump-7': ",
     ),
+    "signed with a digest that is broken": (
+        _signed_with_sha1,
+        "certificate of 'CN=pump-7': signed with sha1",
+    ),
+    "below an authority with a short key": (
+        _below_a_short_key,
+        "certificate of 'CN=site-north': RSA with 1024 bits",
+    ),
     "without a name": (
         lambda s: s.client(s.authority.issue()),
         "certificate of '': certificate with 0 common names",
@@ -174,6 +203,7 @@ BAD: dict[str, tuple[Bad, str]] = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:X509:DeprecationWarning")  # it alone signs weakly
 @pytest.mark.parametrize("which", BAD)
 def test_a_certificate_that_is_not_good_is_refused_with_the_reason(site: Site, which: str) -> None:
     made, why = BAD[which]
@@ -288,3 +318,26 @@ def test_a_server_with_a_key_of_another_kind_is_not_made(site: Site) -> None:
     own = site.authority.issue("gw", is_server=True, ed25519=True)
     with pytest.raises(CertificateKeyError, match="Ed25519"):
         server_certificates(own, site.authority)
+
+
+def test_what_was_found_of_a_certificate_is_remembered_until_others_came(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each handshake asks who it is, and the first one looks at the certificate as well."""
+    monkeypatch.setattr("dtls.certificates.REMEMBERED_MAX", 2)  # the authority's is one of them
+    usual = server_certificates(site.own, site.authority)
+    looked_at: list[bytes] = []
+
+    def identify(der: bytes) -> PeerIdentity:
+        looked_at.append(der)
+        return usual.identify(der)
+
+    shown = ServerCertificates(usual.own, usual.key, usual.authorities, identify, time.time)
+    site.context = ServerContext({IDENTITY.encode(): KEY}.get, shown)
+    one, other = (site.client(site.authority.issue(name)) for name in ("pump-7", "pump-8"))
+    looks = []
+    for client in (one, one, other, other, one):
+        assert site.begun(client)[1].state is SessionState.ESTABLISHED
+        looks.append(len(looked_at))
+        looked_at.clear()
+    assert looks == [2, 1, 2, 1, 2]

@@ -6,6 +6,7 @@ Method: an endpoint and client sessions, joined without a network; time is a num
 from __future__ import annotations
 
 import gc
+import random
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -16,11 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dtls.context import ClientContext, ServerContext
-from dtls.endpoint import DOUBT_S, YOUNG_S
+from dtls.endpoint import DOUBT_S, YOUNG_S, Endpoint
 from dtls.endpoint_limits import EndpointLimits
 from dtls.errors import SessionClosedError
 from dtls.events import Closed, Established, Failed, Received
 from dtls.session import DtlsSession, SessionState
+from tests.unit.dtls.conftest import Net
 
 MakeNet = Callable[..., Any]
 KEY = b"0123456789abcdef"
@@ -499,3 +501,16 @@ def test_the_alert_for_who_had_to_give_way_ends_its_handshake(net: MakeNet) -> N
     client.receive_datagram(told, n.now)
     assert client.state is SessionState.CLOSED
     assert "internal error" in client.reason
+
+
+def test_each_address_has_a_part_of_its_own_where_nobody_says_what_a_host_is() -> None:
+    limits = EndpointLimits(half_open=8, half_open_of_host=1)
+    net = Net(Endpoint(ServerContext({b"meter-1": KEY}.get), random.Random(1).randbytes, limits))
+    for port in (1, 2, 3):
+        _, client = net.client(address=("192.0.2.1", port))
+        net.step()
+        (with_cookie,) = client.datagrams_to_send()
+        net.endpoint.receive_datagram(with_cookie, ("192.0.2.1", port), net.now)
+    assert net.endpoint.half_open == 3
+    assert net.endpoint.counters.half_open_refused == 0
+    assert net.endpoint.counters.half_open_evicted == 0

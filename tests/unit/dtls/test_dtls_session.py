@@ -14,6 +14,7 @@ from dtls.context import ClientContext, Context, ServerContext
 from dtls.errors import MessageTooLargeError, OpenSslError, SessionClosedError
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from dtls.openssl_connection import OpenSslConnection
+from dtls.openssl_forms import certificate_der
 from dtls.session import MTU_BYTES, DtlsSession, SessionState
 
 IDENTITY = "meter-1"
@@ -214,3 +215,34 @@ def test_a_closed_session_frees_the_crypto_library_at_once() -> None:
 def test_a_session_without_handshake_under_way_has_no_timer() -> None:
     client, server = begun()
     assert client.next_timer() is server.next_timer() is None
+
+
+def test_a_key_that_openssl_does_not_take_gives_no_session_and_says_so() -> None:
+    """Its longest one has 512 bytes since OpenSSL 3, and had 256 before."""
+    key = bytes(range(1, 101)) * 6
+    client = DtlsSession(ClientContext(IDENTITY, key))
+    server = DtlsSession(ServerContext({IDENTITY.encode(): key}.get))
+    client.start(NOW)
+    roundtrip(client, server)
+    assert client.state is SessionState.CLOSED
+    assert "psk identity not found" in client.reason
+    assert not server.was_established
+
+
+def test_a_session_that_was_closed_before_it_began_says_nothing_any_more() -> None:
+    client = DtlsSession(ClientContext(IDENTITY, KEY))
+    client.close("not wanted")
+    client.start(NOW)
+    client.receive_datagram(b"\x16\xfe\xfd", NOW)
+    client.handle_timer(NOW + 60.0)
+    client.close("again")
+    assert (client.state, client.reason) == (SessionState.CLOSED, "not wanted")
+    assert client.datagrams_to_send() == client.received() == []
+    assert client.next_timer() is None
+
+
+def test_a_connection_before_its_handshake_has_no_session_and_no_certificate() -> None:
+    context = ClientContext(IDENTITY, KEY)
+    connection = OpenSslConnection(context.ssl_context, MTU_BYTES, is_server=False)
+    assert connection.session() == connection.shown() == b""
+    assert certificate_der(Binding().ffi.NULL) == b""
