@@ -168,3 +168,31 @@ def test_an_observer_who_can_t_be_told_costs_no_other() -> None:
         served.members.suspect(gateways)
         served.pass_time()
     assert len(served.told) == 2
+
+
+def test_another_path_or_method_is_no_question_for_it() -> None:
+    served = Served()
+    for request in (
+        CoapRequest(codes.FETCH, (PATH,)),
+        CoapRequest(codes.GET, ((11, b"hierarchy"), (11, b"x"))),
+        CoapRequest(codes.GET, (PATH, (15, b"x"))),
+        CoapRequest(codes.GET),
+    ):
+        assert served.answers.answer(request, ELSEWHERE, 0.0) is None
+    for elsewhere in ((), ((11, b"status"),)):
+        request = CoapRequest(codes.GET, elsewhere)
+        assert not served.answers.observe(1, request, lambda *_: None)
+    served.members.suspect(frozenset({"gw-north"}))
+    assert served.later == [], "nobody observes it"
+
+
+def test_a_change_that_does_not_stand_there_is_told_to_nobody() -> None:
+    served = Served()
+    served.observe()
+    served.members.suspect(frozenset({"gw-north"}))
+    served.members.suspect(frozenset())
+    served.pass_time()
+    assert served.told == []
+    served.members.suspect(frozenset({"gw-north"}))
+    served.pass_time()
+    assert len(served.told) == 1

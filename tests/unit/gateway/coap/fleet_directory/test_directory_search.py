@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +15,10 @@ from gateway.coap.fleet_directory.searches import (
     DirectorySearches,
 )
 from gateway.coap.fleet_directory.targets import PAGE_LINKS, LookedUp
+from resource_directory.errors import InvalidParameterError
 from resource_directory.link_format import WebLink, parse
 from resource_directory.scoped import ScopedQuery
+from resource_directory.search import MAX_CHARACTERS
 from tree_handler.members.member import MemberRecord
 
 
@@ -187,3 +190,46 @@ def test_one_host_has_few_and_leaves_room_for_others() -> None:
         searches.begin(look_up(f"x={n}"), records(1), "host", lambda _: True, 0.0)
     assert not searches.has_room("host")
     assert searches.has_room("other")
+
+
+def test_an_answer_that_nobody_waits_for_changes_nothing() -> None:
+    searches = made()
+    number = searches.begin(look_up(), records(2), "host", lambda _: True, 0.0)
+    (first, _) = [one.record.id for _, one in searches.questions(0.0)]
+    searches.answered(number, "gw-none", links(1), 0.0)
+    searches.answered(number, first, links(1), 0.0)
+    searches.answered(number, first, links(3), 0.0)
+    searches.answered(number, "gw-0001", [], 0.0)
+    ((_, search),) = searches.take_over()
+    assert [link.get("gw") for link in parse(search.text().encode())] == [first]
+
+
+def test_when_time_is_over_who_may_not_be_asked_is_not_missing_and_the_others_are() -> None:
+    searches, targets = made(), records(AT_ONCE + 3)
+    denied = targets[AT_ONCE + 1].id
+    searches.begin(look_up(), targets, "host", lambda one: one.id != denied, 0.0)
+    asked = [one.record.id for _, one in searches.questions(0.0)]
+    assert len(asked) == AT_ONCE
+    searches.handle_timer(GATHER_S - 0.001)
+    assert list(searches.take_over()) == []
+    searches.handle_timer(GATHER_S)
+    ((_, search),) = searches.take_over()
+    (partial,) = parse(search.text().encode())
+    assert (partial.get("rt"), partial.get("missing")) == (PARTIAL, str(AT_ONCE + 2))
+
+
+def test_more_text_than_one_answer_may_have_is_refused_and_as_much_is_told() -> None:
+    for more, is_told in ((0, True), (1, False)):
+        searches = made()
+        number = searches.begin(look_up(), records(1), "host", lambda _: True, 0.0)
+        list(searches.questions(0.0))
+        beside = len('</q/-/-/gw-0000/>;gw="gw-0000",')
+        searches.answered(
+            number, "gw-0000", [WebLink("/" + "x" * (MAX_CHARACTERS - beside + more), ())], 0.0
+        )
+        ((_, search),) = searches.take_over()
+        if is_told:
+            assert len(search.text()) == MAX_CHARACTERS - 1
+        else:
+            with pytest.raises(InvalidParameterError, match="ask with count and page"):
+                search.text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.coap.fleet_directory.observed import GATEWAYS_MAX, ObservedLookUp
 from gateway.coap.fleet_directory.partial import PARTIAL
-from gateway.coap.fleet_directory.targets import PAGE_LINKS, LookedUp
+from gateway.coap.fleet_directory.targets import FEWER_LINKS, PAGE_LINKS, LookedUp
 from resource_directory.link_format import WebLink
 from resource_directory.scoped import ScopedQuery
 from tree_handler.members.member import MemberRecord
@@ -66,3 +66,13 @@ def test_beyond_its_most_gateways_and_a_page_of_each_it_says_that_it_is_not_whol
     look_up.told("gw-000", PAGE_LINKS * ONE, 0.0)
     *_, last = look_up.links(0.0)
     assert last.get("missing") == "3"
+
+
+def test_a_gateway_is_asked_for_fewer_links_as_long_as_there_are_fewer() -> None:
+    look_up = made()
+    look_up.follow(records(1))
+    tries = 0
+    while look_up.too_long("gw-000"):
+        tries += 1
+    assert tries == len(FEWER_LINKS)
+    assert not look_up.too_long("gw-none")
