@@ -28,7 +28,7 @@ from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
 from tests.policies import access_of, open_access
 
-URI_PATH, MAX_AGE, URI_QUERY = 11, 14, 15
+IF_MATCH, URI_PATH, MAX_AGE, URI_QUERY = 1, 11, 14, 15
 PATH = (URI_PATH, b"well")
 OPERATOR = CoapPeer(("session", 1), "psk:operator", "psk:operator", is_address_proven=True)
 
@@ -258,3 +258,174 @@ async def test_who_may_no_more_registers_nothing_that_waits_for_its_turn() -> No
     assert told == [(1, codes.CREATED), (2, codes.FORBIDDEN)]
     assert [one.endpoint for one in registry.registrations()] == ["n1"]
     await answers.stop()
+
+
+class Deferring(NeverAtHand):
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[Callable[[CoapResponse], None]] = []
+        self.ends = 0
+
+    def answer(self, _request: CoapRequest, _peer: CoapPeer, _now: float) -> Any:
+        return self
+
+    def begin(self, done: Callable[[CoapResponse], None], _ask: object) -> Callable[[], None]:
+        self.done.append(done)
+
+        def end() -> None:
+            self.ends += 1
+
+        return end
+
+
+class OddWell(Well, resource.ObservableResource):  # type: ignore[misc]  # aiocoap is untyped
+    """Answers what the test gives it, which need not be a message."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[Any] = []
+
+    async def render_get(self, _request: Any) -> Any:
+        return self.answers.pop(0)
+
+
+def answers_of(site: Any, *sources: Any, rates: Rates | None = None) -> Answers:
+    requester = plain_requester(PeerAddress(("192.0.2.1", 1)), ("192.0.2.2", 5683))
+    return Answers(site, open_access(), sources, lambda _peer: requester, rates or Rates())
+
+
+async def test_an_answer_that_comes_after_the_end_is_told_to_nobody() -> None:
+    source, told = Deferring(), list[CoapResponse]()
+    answers = answers_of(resource.Site(), source)
+    for exchange in (1, 2):
+        asked = RequestReceived(exchange, OPERATOR, CoapRequest(codes.GET, (PATH,)))
+        respond = lambda _exchange, response, _last: told.append(response)  # noqa: E731
+        assert answers.asked(asked, 0.0, respond, nobody) is None
+    answers.ended(1)
+    assert source.ends == 1
+    for done in source.done:
+        done(CoapResponse(codes.CONTENT, (), b"late"))
+    assert [one.payload for one in told] == [b"late"]
+    answers.ended(2)
+    assert (answers.open_requests, source.ends) == (0, 1)
+
+
+async def test_where_the_end_of_one_ends_another_that_one_is_told_nothing_more() -> None:
+    access = access_of(public=("/",))
+    world = World(Rates(), access)
+    told: list[int] = []
+
+    def respond(exchange: int, _response: CoapResponse, is_last: bool) -> None:
+        if is_last:
+            told.append(exchange)
+            world.answers.ended(3 - exchange)
+
+    for exchange in (1, 2):
+        request = CoapRequest(codes.GET, (PATH,), observe=True)
+        world.answers.asked(RequestReceived(exchange, stranger(1), request), 0.0, respond, nobody)
+    access.follow(Policy(PolicyRules()))
+    world.answers.revise()
+    assert told == [1]
+    assert world.answers.open_requests == 0
+    await world.answers.stop()
+
+
+@pytest.mark.parametrize("observe", [False, True])
+async def test_what_is_no_message_is_told_as_a_failure_and_ends_the_observation(
+    observe: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    site, well, told = resource.Site(), OddWell(), list[tuple[int, bytes, bool]]()
+    site.add_resource(("well",), well)
+    answers = answers_of(site)
+    odd = Message(payload=b"bad", max_age="soon")
+    well.answers = [Message(payload=b"good"), odd] if observe else [odd]
+    asked = RequestReceived(1, OPERATOR, CoapRequest(codes.GET, (PATH,), observe=observe))
+    answers.asked(asked, 0.0, lambda _, to, last: told.append((to.code, to.payload, last)), nobody)
+    while not told:
+        await asyncio.sleep(0)
+    if observe:
+        assert told.pop(0) == (codes.CONTENT, b"good", False)
+        well.updated_state()
+        while not told:
+            await asyncio.sleep(0)
+    ((code, _, is_last),) = told
+    assert (code, is_last) == (codes.INTERNAL_SERVER_ERROR, True)
+    assert "what a resource answered can't be sent" in caplog.text
+    await answers.stop()
+
+
+async def test_an_observer_has_one_format_and_what_has_none_is_not_counted() -> None:
+    """RFC 7641, section 4.2: notifications have the Content-Format of the first response."""
+    site, well, told = resource.Site(), OddWell(), list[tuple[int, bytes, bool]]()
+    site.add_resource(("well",), well)
+    answers = answers_of(site)
+    well.answers = [
+        Message(code=Code.VALID),
+        Message(payload=b"1", content_format=0),
+        Message(payload=b"2", content_format=0),
+        Message(payload=b"3", content_format=50),
+        Message(payload=b"4", content_format=0),
+    ]
+    asked = RequestReceived(1, OPERATOR, CoapRequest(codes.GET, (PATH,), observe=True))
+    answers.asked(asked, 0.0, lambda _, to, last: told.append((to.code, to.payload, last)), nobody)
+    for count in range(1, 5):
+        while len(told) < count:
+            await asyncio.sleep(0)
+        well.updated_state()
+    await asyncio.sleep(0)
+    assert told == [
+        (codes.VALID, b"", False),
+        (codes.CONTENT, b"1", False),
+        (codes.CONTENT, b"2", False),
+        (codes.NOT_ACCEPTABLE, b"the resource has another format now: observe again", True),
+    ]
+    assert answers.open_requests == 0
+    await answers.stop()
+
+
+async def test_a_write_with_a_precondition_takes_one_share_and_is_refused_without_one() -> None:
+    site = resource.Site()
+    site.add_resource(("well",), well := Well())
+    answers, told = answers_of(site, rates=Rates(host=2.0, strangers=100.0)), list[int]()
+    request = CoapRequest(codes.POST, ((IF_MATCH, b""), PATH))
+    refused = []
+    for exchange in range(3):
+        asked = RequestReceived(exchange, stranger(1), request)
+        answer = answers.asked(asked, 0.0, lambda _, to, _l: told.append(to.code), nobody)
+        if answer is not None:
+            refused.append((exchange, answer[0].code, dict(answer[0].options)[MAX_AGE]))
+    assert refused == [(2, codes.TOO_MANY_REQUESTS, b"\x01")]
+    while len(told) < 2:
+        await asyncio.sleep(0)
+    assert (told, well.asked) == ([codes.CHANGED] * 2, 4), "each write has looked first"
+    await answers.stop()
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "why"),
+    [
+        ((65_001, b""), codes.BAD_OPTION, b"option 65001"),
+        ((URI_QUERY, b"\xff"), codes.BAD_OPTION, b"option 15"),
+        ((65_002, b""), codes.CHANGED, b""),
+    ],
+)
+async def test_rfc_7252_section_5_4_1_a_critical_option_that_no_resource_knows_is_refused(
+    option: tuple[int, bytes], code: int, why: bytes
+) -> None:
+    for before in ((), ((IF_MATCH, b""),)):
+        site, told = resource.Site(), list[tuple[int, bytes]]()
+        site.add_resource(("well",), Well())
+        answers = answers_of(site)
+        request = CoapRequest(codes.POST, (*before, PATH, option))
+        answer = answers.asked(
+            RequestReceived(1, OPERATOR, request), 0.0,
+            lambda _, to, _last: told.append((to.code, to.payload)), nobody,  # noqa: B023
+        )  # fmt: skip
+        if answer is not None:
+            told.append((answer[0].code, answer[0].payload))
+        while not told:
+            await asyncio.sleep(0)
+        assert told == [(code, why)]
+        await answers.stop()

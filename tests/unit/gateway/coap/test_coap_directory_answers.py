@@ -16,13 +16,14 @@ from gateway.coap.directory.lookup_turns import OF_STRANGERS, PER_ASKER, LookUpT
 from gateway.coap.peers import SessionAddress
 from gateway.coap.responders import PendingResponse
 from gateway.coap.told_in_turns import TOLD_AT_ONCE
-from resource_directory.link_format import parse
+from resource_directory.link_format import WebLink, parse
+from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.service import DirectoryService
-from resource_directory.watches import Watches
+from resource_directory.watches import WATCHES_MAX, Watches
 
 GET, POST, DELETE = 1, 2, 4
-URI_PATH, URI_QUERY, LOCATION_PATH = 11, 15, 8
+ETAG, URI_PATH, URI_QUERY, LOCATION_PATH = 4, 11, 15, 8
 ADDRESS = PeerAddress(("192.0.2.7", 5684), socket.AF_INET)
 LINKS = parse(b"</a>;rt=a,</b>;rt=b")
 PUMP = CoapPeer(SessionAddress(1, ADDRESS), "pump", "psk:pump", is_address_proven=True)
@@ -388,3 +389,84 @@ def test_between_slices_others_have_as_much_time_as_the_last_one_took() -> None:
         calls.clear()
         turn()
     assert calls == []
+
+
+def test_a_request_that_can_not_be_read_is_left_to_a_resource() -> None:
+    world = World()
+    good = request(GET, "rd-lookup/ep")
+    for option in ((URI_QUERY, b"ep=\xff"), (URI_PATH, b"\xff"), (65_001, b"")):
+        asked = CoapRequest(GET, (*good.options, option))
+        assert world.answers.answer(asked, PUMP, 0.0) is None
+        assert not world.answers.observe(1, asked, world.tell)
+    elective = CoapRequest(GET, (*good.options, (65_002, b"")))
+    assert isinstance(world.answers.answer(elective, PUMP, 0.0), CoapResponse)
+
+
+def test_who_can_not_be_watched_any_more_is_answered_once() -> None:
+    world = World()
+    world.fill(4_000)
+    every = LookupQuery.parse([])
+    for _ in range(WATCHES_MAX):
+        last = world.watches.add(every, of_endpoints=True)
+    end = world.observe_slowly(7, *SLOW)
+    world.turns()
+    assert world.last == [7]
+    assert not world.observe(8, "rd-lookup/res")
+    world.watches.discard(last)
+    assert world.observe(8, "rd-lookup/res")
+    end()
+
+
+def test_a_change_that_is_taken_back_is_told_to_nobody_and_a_known_answer_by_its_tag_alone() -> (
+    None
+):
+    world = World()
+    a = world.ask(GET, "rd-lookup/ep")
+    assert a is not None
+    etag = dict(a.options)[ETAG]
+    asked = request(GET, "rd-lookup/ep")
+    told: list[CoapResponse] = []
+    options = ((ETAG, etag), *asked.options)
+    tell = lambda _exchange, response, _last: told.append(response)  # noqa: E731
+    assert world.answers.observe(1, CoapRequest(GET, options), tell)
+
+    def changes(*steps: Callable[[], object]) -> None:
+        for step in steps:
+            step()
+        world.answers.changed()
+        world.turns()
+
+    registered = lambda: world.registry.register("n", LINKS, 0.0, base="coap://h")  # noqa: E731
+    location = registered().location
+    removed = lambda: world.registry.remove(location, 0.0)  # noqa: E731
+    changes()
+    assert [one.code for one in told] == [0x45]
+    changes(
+        lambda: world.registry.register("m", LINKS, 0.0, base="coap://h"),
+        lambda: world.registry.remove(endpoint_at(world, "m"), 0.0),
+    )
+    assert len(told) == 1
+    changes(removed)
+    assert [(one.code, one.payload, dict(one.options)[ETAG]) for one in told[1:]] == [
+        (0x43, b"", etag)
+    ]
+
+
+def endpoint_at(world: World, name: str) -> str:
+    """Return the location of an endpoint."""
+    found = world.registry.standing(name, "", 0.0)
+    assert found is not None
+    return found.location
+
+
+def test_an_observed_look_up_that_has_no_answer_any_more_ends_with_the_reason() -> None:
+    world = World()
+    assert world.observe(1, "rd-lookup/res")
+    for number in range(11):
+        links = [WebLink(f"/{'x' * 100_000}")]
+        world.registry.register(f"n{number}", links, 0.0, base="coap://h")
+    world.answers.changed()
+    world.turns()
+    ((exchange, why),) = world.told
+    assert (exchange, world.last) == (1, [1])
+    assert "ask with count and page" in why

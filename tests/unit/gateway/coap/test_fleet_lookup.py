@@ -346,3 +346,82 @@ async def test_who_observes_the_whole_fleet_is_told_of_what_comes_goes_and_falls
     finally:
         following.cancel()
         await client.shutdown()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        CoapRequest(codes.FETCH, ((11, b"rd-lookup"), (11, b"res"), (15, b"scope=all"))),
+        CoapRequest(codes.GET, ((11, b"rd-lookup"), (15, b"scope=all"))),
+        CoapRequest(codes.GET, ((11, b"rd-lookup"), (11, b"res"), (15, b"scope=\xff"))),
+    ],
+)
+async def test_what_is_no_look_up_of_the_fleet_is_left_to_others(asked: CoapRequest) -> None:
+    fleet = Directories(PLACES)
+    assert fleet.lookups.answer(asked, PEER, 0.0) is None
+
+
+@pytest.mark.parametrize(("form", "code"), [(40, codes.CONTENT), (50, codes.NOT_ACCEPTABLE)])
+async def test_links_come_in_link_format_alone(form: int, code: int) -> None:
+    fleet = Directories(PLACES)
+    path = ((11, b"rd-lookup"), (11, b"res"), (15, b"scope=all"), (17, bytes([form])))
+    answer = fleet.lookups.answer(CoapRequest(codes.GET, path), PEER, 0.0)
+    if code == codes.CONTENT:
+        assert not isinstance(answer, CoapResponse)
+    else:
+        assert answer == CoapResponse(code, (), b"only link-format (40)")
+
+
+async def test_a_directory_whose_answer_is_no_link_format_is_missing() -> None:
+    fleet = Directories(PLACES)
+    fleet.links["gw-c"] = "</a"
+    *_, last = parse((await fleet.look_up("scope=all")).payload)
+    assert (last.get("rt"), last.get("missing"), last.get("gw")) == (PARTIAL, "1", "gw-c")
+
+
+async def test_the_own_directory_is_asked_where_more_is_said_of_it() -> None:
+    fleet = Directories(PLACES)
+    assert (await fleet.look_up("scope=own", "gw-domain=campus")).code == codes.CONTENT
+    assert fleet.who == ["gw-here"]
+
+
+class HangingDirectories(Directories):
+    """A fleet of which nobody answers, nor says that it does not."""
+
+    cancelled = 0
+
+    async def _ask(self, record: MemberRecord, asked: ResourceRequest) -> ResourceResponse:
+        self.asked.append((record.id, asked))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled += 1
+        raise AssertionError("it hangs")
+
+
+async def test_who_waits_no_longer_is_told_nothing_and_nobody_is_asked_for_them() -> None:
+    fleet, told = HangingDirectories(PLACES), list[CoapResponse]()
+    asked = CoapRequest(codes.GET, ((11, b"rd-lookup"), (11, b"res"), (15, b"scope=all")))
+    ends = []
+    for _ in range(2):
+        answer = fleet.lookups.answer(asked, PEER, 0.0)
+        assert answer is not None
+        assert not isinstance(answer, CoapResponse)
+        ends.append(answer.begin(told.append, lambda *_: None))
+    await until(lambda: len(fleet.asked) == 8)
+    ends[0]()
+    await until(lambda: fleet.cancelled == 4)
+    await fleet.lookups.stop()
+    assert fleet.cancelled == 8
+    assert told == []
+
+
+async def test_when_time_is_over_those_who_are_silent_are_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.coap.fleet_directory.searches.GATHER_S", 0.01)
+    fleet = HangingDirectories(PLACES)
+    (last,) = parse((await fleet.look_up("scope=all")).payload)
+    assert (last.get("rt"), last.get("missing")) == (PARTIAL, "4")
+    await until(lambda: fleet.cancelled == 4)
+    await fleet.lookups.stop()

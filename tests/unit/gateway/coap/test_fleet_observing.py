@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import cast
 
 import pytest
@@ -12,7 +12,7 @@ from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from dtls.datagrams import PeerAddress
 from gateway.coap.access import CoapAccess
-from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, FleetObservations
+from gateway.coap.directory.fleet_observing import LOOK_UPS_MAX, OBSERVERS_MAX, FleetObservations
 from gateway.coap.fleet_directory.observed import GATEWAYS_MAX
 from gateway.coap.fleet_directory.targets import LookedUp
 from gateway.coap.peers import udp_peer
@@ -213,3 +213,81 @@ async def test_a_directory_whose_links_do_not_fit_into_an_answer_is_subscribed_f
     await fleet.until(lambda: b"</q/-/-/gw-000/valve>" in fleet.told[-1][1].payload)
     assert b"missing" not in fleet.told[-1][1].payload
     fleet.observing.stop()
+
+
+class NotedRecords(list[MemberRecord]):
+    """Counts how often it was looked who is to be followed."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[MemberRecord]:
+        self.looks += 1
+        return super().__iter__()
+
+
+async def test_nothing_is_told_before_all_have_said_something_and_nothing_twice() -> None:
+    fleet = Fleet(2)
+    fleet.records = noted = NotedRecords(fleet.records)
+    assert fleet.observe(1)
+
+    async def looked() -> None:
+        before = noted.looks
+        await fleet.until(lambda: noted.looks > before)
+
+    first, second = fleet.subscribed.values()
+    first(RemoteReply(HAS, True))
+    await looked()
+    assert fleet.told == []
+    second(RemoteReply(HAS, True))
+    await looked()
+    assert len(fleet.told) == 1
+    second(RemoteReply(HAS, True))
+    await looked()
+    assert len(fleet.told) == 1, "it says the same"
+    fleet.observing.stop()
+
+
+async def test_the_subscription_at_a_gateway_that_has_gone_is_ended() -> None:
+    fleet = Fleet(2)
+    assert fleet.observe(1)
+    del fleet.records[0]
+    fleet.all_have(HAS)
+    await fleet.until(lambda: fleet.told)
+    assert list(fleet.subscribed) == ["gw-001"]
+    assert fleet.told[0][1].payload == b'</q/-/-/gw-001/valve>;gw="gw-001"'
+    fleet.observing.stop()
+
+
+async def test_an_answer_that_can_not_be_given_ends_the_observation() -> None:
+    fleet = FailingFleet(1)
+    assert fleet.observe(1)
+    assert fleet.observe(2)
+    fleet.all_have(HAS)
+    await fleet.until(lambda: len(fleet.told) == 2)
+    assert [(exchange, told.code, last) for exchange, told, last in fleet.told] == [
+        (1, codes.BAD_REQUEST, True),
+        (2, codes.BAD_REQUEST, True),
+    ]
+    assert not fleet.subscribed
+
+
+class FailingFleet(Fleet):
+    """One whose links are too many for an answer."""
+
+    @staticmethod
+    def _response(_: LookedUp, links: list[WebLink]) -> CoapResponse:
+        return CoapResponse(codes.BAD_REQUEST, (), b"too many")
+
+
+async def test_who_was_not_answered_just_now_does_not_observe() -> None:
+    fleet = Fleet(1)
+    request = CoapRequest(codes.GET, (), observe=True)
+    assert not fleet.observing.observe(1, request, lambda *_: None)
+    fleet.observing.ended(1)
+    assert all(fleet.observe(number) for number in range(OBSERVERS_MAX))
+    assert not fleet.observe(OBSERVERS_MAX)
+    fleet.observing.ended(0)
+    fleet.observing.ended(0)
+    assert fleet.observe(OBSERVERS_MAX)
+    fleet.observing.stop()
+    assert not fleet.subscribed

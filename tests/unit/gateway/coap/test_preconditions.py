@@ -14,6 +14,8 @@ from aiocoap import Message, resource
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
 from gateway.base.write_turns import WriteTurn, WriteTurns
+from gateway.coap.conditional import Conditional
+from gateway.coap.preconditions import Preconditions
 from gateway.coap.responders import AskForBody
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.writes_in_turn import WriteInTurn
@@ -402,3 +404,47 @@ def test_a_write_that_fails_as_it_begins_holds_nobody_up() -> None:
     with pytest.raises(ZeroDivisionError):
         turns.enter(WriteTurn("valve", fail))
     assert len(turns) == 0
+
+
+async def test_a_write_whose_resource_raises_is_told_as_a_failure_and_the_next_has_its_turn() -> (
+    None
+):
+    turns, told = WriteTurns(), list[int]()
+    request = CoapRequest(codes.PUT, ((IF_MATCH, b""), (URI_PATH, b"slow")))
+    conditions = Preconditions.of(request)
+    assert conditions is not None
+
+    def fails(_request: CoapRequest, _told: Callable[[CoapResponse], None]) -> Callable[[], None]:
+        raise ValueError("no resource")
+
+    later = Conditional(conditions, request, fails, turns)
+    later.begin(lambda response: told.append(response.code), nobody_is_asked)
+    assert len(turns) == 0
+    await turn_of_the_loop()
+    assert told == [codes.INTERNAL_SERVER_ERROR]
+
+
+def nobody_is_asked(*_: object) -> None:
+    raise AssertionError("no peer is to be asked")
+
+
+def test_a_write_in_turn_has_begun_when_its_turn_has_come() -> None:
+    turns, resource_path = WriteTurns(), (b"slow",)
+    before = WriteTurn(resource_path, lambda: None, is_alone=True)
+    turns.enter(before)
+    begun: list[bool] = []
+
+    class Later:
+        def begin(
+            self, _done: Callable[[CoapResponse], None], _ask: AskForBody
+        ) -> Callable[[], None]:
+            begun.append(True)
+            return lambda: None
+
+    request = CoapRequest(codes.PUT, ((URI_PATH, b"slow"),))
+    write = WriteInTurn(Later(), request, turns, lambda: None)
+    assert not write.has_begun
+    write.begin(lambda _: None, nobody_is_asked)
+    assert (write.has_begun, begun) == (False, [])
+    turns.leave(before)
+    assert (write.has_begun, begun) == (True, [True])
