@@ -70,17 +70,17 @@ def target(topic: str) -> CoapTarget:
     if code is None or not slash:
         raise CoapTopicError(f"not {PREFIX}<METHOD>/<gateway>/<path>", topic)
     path, question, query = rest.partition("?")
-    if path.count("/") + query.count("&") > _OPTIONS_MAX:
-        raise CoapTopicError(f"more than {_OPTIONS_MAX} segments and criteria", topic)
     gateway, *segments = path.split("/")
+    criteria = query.split("&") if question else []
     if not gateway:
         raise CoapTopicError("no gateway is named", topic)
     if gateway == QUERY_SEGMENT:
         gateway, segments = "", [QUERY_SEGMENT, *segments]
+    if len(segments) + len(criteria) > _OPTIONS_MAX:
+        raise CoapTopicError(f"more than {_OPTIONS_MAX} segments and criteria", topic)
     try:
         options = [(option_numbers.URI_PATH, decoded(one)) for one in segments]
-        if question:
-            options += [(option_numbers.URI_QUERY, decoded(one)) for one in query.split("&")]
+        options += [(option_numbers.URI_QUERY, decoded(one)) for one in criteria]
     except ValueError:
         raise CoapTopicError("no two hexadecimal digits after a percent sign", topic) from None
     if any(len(value) > _OPTION_BYTES_MAX for _, value in options):
