@@ -14,7 +14,6 @@ from urllib.parse import unquote_to_bytes
 from coap_engine import codes, option_numbers
 from coap_engine.message import CoapRequest, CoapResponse, Option
 from coap_engine.uint import decode_uint
-from gateway.coap.answers import is_for_a_proxy
 from gateway.coap.forwarded_requests import QUERY_SEGMENT
 from tree_handler.errors import ProtocolError
 from tree_handler.members.hierarchy import MemberRecord, Membership
@@ -57,11 +56,9 @@ class ForwardProxy:
         if proxy_uri is not None:
             return self._absolute(request, proxy_uri)
         host = _text(_value(request, option_numbers.URI_HOST))
-        if is_for_a_proxy(request):
-            scheme = _text(_value(request, option_numbers.PROXY_SCHEME))
+        scheme = _text(_value(request, option_numbers.PROXY_SCHEME))
+        if scheme is not None:
             port = _value(request, option_numbers.URI_PORT)
-            if scheme is None:
-                return _MALFORMED
             at = None if port is None else decode_uint(port)
             if host is None:
                 return self._own(request, scheme, at)

@@ -406,9 +406,9 @@ async def test_a_write_with_a_precondition_takes_one_share_and_is_refused_withou
 @pytest.mark.parametrize(
     ("option", "code", "why"),
     [
-        ((65_001, b""), codes.BAD_OPTION, b"option 65001"),
+        ((65_005, b""), codes.BAD_OPTION, b"option 65005"),
         ((URI_QUERY, b"\xff"), codes.BAD_OPTION, b"option 15"),
-        ((65_002, b""), codes.CHANGED, b""),
+        ((65_006, b""), codes.CHANGED, b""),
     ],
 )
 async def test_rfc_7252_section_5_4_1_a_critical_option_that_no_resource_knows_is_refused(

@@ -394,11 +394,11 @@ def test_between_slices_others_have_as_much_time_as_the_last_one_took() -> None:
 def test_a_request_that_can_not_be_read_is_left_to_a_resource() -> None:
     world = World()
     good = request(GET, "rd-lookup/ep")
-    for option in ((URI_QUERY, b"ep=\xff"), (URI_PATH, b"\xff"), (65_001, b"")):
+    for option in ((URI_QUERY, b"ep=\xff"), (URI_PATH, b"\xff"), (65_005, b"")):
         asked = CoapRequest(GET, (*good.options, option))
         assert world.answers.answer(asked, PUMP, 0.0) is None
         assert not world.answers.observe(1, asked, world.tell)
-    elective = CoapRequest(GET, (*good.options, (65_002, b"")))
+    elective = CoapRequest(GET, (*good.options, (65_006, b"")))
     assert isinstance(world.answers.answer(elective, PUMP, 0.0), CoapResponse)
 
 
@@ -470,3 +470,53 @@ def test_an_observed_look_up_that_has_no_answer_any_more_ends_with_the_reason() 
     ((exchange, why),) = world.told
     assert (exchange, world.last) == (1, [1])
     assert "ask with count and page" in why
+
+
+@pytest.mark.parametrize(
+    ("fetched", "code", "links"),
+    [
+        (None, 0xA4, ""),
+        (CoapResponse(0x84, (), b"</a>"), 0xA4, ""),
+        (CoapResponse(0x44, (), b"</a>"), 0xA4, ""),
+        (CoapResponse(0x45, ((12, b"\x32"),), b"</a>"), 0xA2, ""),
+        (CoapResponse(0x45, ((12, b"\x28"),), b"</a"), 0xA2, ""),
+        (CoapResponse(0x45, ((12, b"\x28"),), b"</a>"), 0x44, "</a>"),
+        (CoapResponse(0x45, (), b"</a>"), 0x44, "</a>"),
+    ],
+)
+def test_rfc9176_5_1_a_simple_registration_is_answered_by_what_its_registrant_has(
+    fetched: CoapResponse | None, code: int, links: str
+) -> None:
+    world, asked, told = World(), list[CoapRequest](), list[CoapResponse]()
+    assert world.observe(7, "rd-lookup/res")
+
+    def ask(request: CoapRequest, heard: Callable[[CoapResponse | None], None]) -> None:
+        asked.append(request)
+        heard(fetched)
+
+    later = world.answers.answer(request(POST, ".well-known/rd", "ep=pump"), PUMP, 0.0)
+    assert later is not None
+    assert not isinstance(later, CoapResponse)
+    later.begin(told.append, ask)
+    world.turns()
+    assert [one.code for one in told] == [code]
+    assert [(one.code, one.values(URI_PATH)) for one in asked] == [(GET, [b".well-known", b"core"])]
+    found = [world.registry.at(f"/rd/1-{number}") for number in (1, 2)]
+    assert [str(link) for one in found if one for link in one.links] == ([links] if links else [])
+    assert [exchange for exchange, _ in world.told] == ([7] if links else [])
+
+
+@pytest.mark.parametrize(("max_age", "fresh_s"), [((), 60), (((14, b"\x05"),), 5)])
+def test_rfc9176_5_1_links_are_fetched_again_when_their_max_age_is_over(
+    max_age: tuple[tuple[int, bytes], ...], fresh_s: int
+) -> None:
+    world = World()
+    registration = request(POST, ".well-known/rd", "ep=pump")
+    later = world.answers.answer(registration, PUMP, 0.0)
+    assert later is not None
+    assert not isinstance(later, CoapResponse)
+    later.begin(lambda _: None, lambda _, heard: heard(CoapResponse(0x45, max_age, b"</a>")))
+    world.now += fresh_s - 0.1
+    assert isinstance(world.answers.answer(registration, PUMP, 0.0), CoapResponse)
+    world.now += 0.1
+    assert not isinstance(world.answers.answer(registration, PUMP, 0.0), CoapResponse)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import cbor2
 import pytest
@@ -14,10 +15,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from remote_fleet import Fleet, asking
 
+from coap_engine import codes
+from coap_engine.message import CoapPeer, CoapResponse
+from gateway.coap.remote.forms import NotForOthersError
+from gateway.coap.remote.gathering import gather
 from gateway.coap.remote.multi_status import CBOR, SENML_CBOR, SENML_JSON, encode, resolved
+from gateway.coap.remote.parts import RemoteParts
+from gateway.coap.remote.paths import RemoteRequest
 from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.trust.policy.rule import DENY, Rule
-from tree_handler.remote.resource import ResourceResponse
+from tree_handler.members.member import MemberRecord
+from tree_handler.remote.limits import QueryLimits
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 PATH = ("sensors", "load1")
 PACK = b'[{"bn":"gw-a/","bt":100,"bu":"Cel","n":"load1","v":1.5,"t":-5},{"n":"b","vb":true}]'
@@ -149,3 +158,102 @@ def test_data_in_a_pack_stays_what_it_is(data: str) -> None:
     pack = json.dumps([{"n": "a", "vd": data}]).encode()
     told = json.loads(encode([("gw-x", ResourceResponse(0x45, pack, 110))], PATH, SENML_JSON))
     assert told[1] == {"n": "gw-x/a", "vd": data.rstrip("=")}
+
+
+def test_a_text_that_is_none_is_data() -> None:
+    answer = ("gw-x", ResourceResponse(0x45, b"\xffa", 0))
+    assert json.loads(encode([answer], ("a b", "\u00fc"), SENML_JSON))[1:] == [
+        {"n": "gw-x/a_b/_", "vd": "_2E"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "record"),
+    [
+        ({"n": "a", "vs": "x", "ut": 30}, {"n": "gw-x/a", "vs": "x", "ut": 30}),
+        ({"n": "a", "vb": False}, {"n": "gw-x/a", "vb": False}),
+        ({"bn": "gw-x/", "bv": 20, "n": "a"}, {"n": "gw-x/a", "v": 20}),
+        ({"bv": 20, "n": "a", "v": -1.5}, {"n": "gw-x/a", "v": 18.5}),
+        ({"bv": 20, "n": "a", "vs": "x"}, {"n": "gw-x/a", "vs": "x"}),
+        ({"bs": 5, "n": "a", "s": 2}, {"n": "gw-x/a", "s": 7}),
+        ({"bu": "Cel", "n": "a", "u": "K", "v": 1}, {"n": "gw-x/a", "u": "K", "v": 1}),
+        ({"bt": 10, "n": "a", "v": 1, "t": 0}, {"n": "gw-x/a", "v": 1, "t": 10}),
+        ({"n": "a", "v": 1, "t": 7}, {"n": "gw-x/a", "v": 1, "t": 7}),
+    ],
+)
+def test_rfc_8428_section_4_6_a_record_says_all_by_itself(
+    row: dict[str, Any], record: dict[str, Any]
+) -> None:
+    assert resolved(json.dumps([row]).encode(), "gw-x") == [record]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"n": "a", "vb": 1},
+        {"n": 1, "v": 1},
+        {"bn": 1, "v": 1},
+        {"n": "a", "u": 1, "v": 1},
+        {"n": "a", "vs": 1},
+        {"n": "a", "vd": 1},
+        {"n": "a", "vd": "a"},
+        {"n": "a", "v": "1"},
+        {"n": "a", "v": True},
+        {"n": "a", "v": 1, "t": "now"},
+        {"n": "a", "v": 1, "ut": None},
+        {"n": "a", "v": math.nan},
+        {"n": "a", "v": math.inf},
+        {"n": "a", "v": 10**400},
+        1,
+    ],
+)
+def test_a_pack_with_a_field_that_is_none_is_given_as_it_is(row: Any) -> None:
+    pack = json.dumps([row]).encode()
+    with pytest.raises(ValueError):  # of whatever kind
+        resolved(pack, "gw-x")
+    told = json.loads(encode([("gw-x", ResourceResponse(0x45, pack, 110))], PATH, SENML_JSON))
+    data = base64.urlsafe_b64encode(pack).decode().rstrip("=")
+    assert told[1:] == [{"n": "gw-x/sensors/load1", "vd": data}]
+
+
+async def test_what_is_kept_of_one_gateway_is_not_asked_of_it_among_many() -> None:
+    fleet = Fleet(deadline_s=0.05)
+    async with asking(fleet) as ask:
+        await ask("GET", "q/campus/north/gw-north/probe?aged")
+        answer = await ask("GET", "q/*/*/*/probe?aged", accept=60)
+    assert [row[:2] for row in cbor2.loads(answer.payload)] == [
+        ["gw-dead", 0xA4],
+        ["gw-north", 0x45],
+        ["gw-root", 0x45],
+    ]
+    assert len(fleet.north.probe.seen) == 1
+
+
+async def test_those_for_whom_there_is_no_room_are_answered_5_03_among_many() -> None:
+    places = {"gw-root": ("", ""), **{f"gw-{n}": ("campus", "north") for n in range(3)}}
+    fleet = Fleet(deadline_s=0.05, max_outstanding=1, places=places, silent=("gw-0",))
+    async with asking(fleet) as ask:
+        answer = await ask("GET", "q/campus/*/*/probe", accept=60)
+    assert [row[1] for row in cbor2.loads(answer.payload)].count(0xA3) == 2
+
+
+def test_no_more_gateways_than_the_limit_are_asked_at_once() -> None:
+    record = MemberRecord("gw-a", 1, 1, "", "", "10.0.0.1", 1883)
+    silent = MemberRecord("gw-b", 1, 1, "", "", "10.0.0.1", 0)
+    parts = cast(RemoteParts, SimpleNamespace(limits=QueryLimits(targets=2)))
+    request = ResourceRequest("GET", ("probe",))
+    peer = CoapPeer("here", "here")
+
+    def ask(*_: Any) -> Any:
+        raise AssertionError("nobody is asked")
+
+    for records, is_refused in (((record, record, silent), False), (3 * (record,), True)):
+        asked = cast(RemoteRequest, SimpleNamespace(request=request, records=records))
+        if is_refused:
+            with pytest.raises(NotForOthersError) as refused:
+                gather(parts, asked, peer, ask)
+            assert refused.value.response == CoapResponse(
+                codes.BAD_REQUEST, (), b"3 gateways: at most 2 are asked at once"
+            )
+        else:
+            gather(parts, asked, peer, ask)

@@ -192,3 +192,24 @@ async def test_one_that_can_not_be_told_of_a_named_write_keeps_it_from_nobody() 
         named.begin(request, "", one, carry_out)
     done[0](ResourceResponse(codes.CHANGED), False)
     assert told == [codes.CHANGED]
+
+
+async def test_names_that_are_not_written_as_a_whole_are_written_again_before_they_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(tmp_path)
+    assert (await life.put(b"one")).code == codes.CHANGED
+    whole_write = os.write
+
+    def short_write(descriptor: int, data: bytes) -> int:
+        return whole_write(descriptor, data[:-1])
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", short_write)
+        failed = await life.put(b"two")
+    assert failed.code == codes.SERVICE_UNAVAILABLE
+    assert b"not written as a whole" in failed.payload
+    assert (await life.put(b"three")).code == codes.CHANGED
+    later = Life(tmp_path)
+    assert (await later.put(b"three")).code == codes.GATEWAY_TIMEOUT
+    assert (await later.put(b"one")).code == codes.GATEWAY_TIMEOUT

@@ -18,11 +18,13 @@ from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.access import CoapAccess
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.remote.remote_observations import RemoteObserver
+from gateway.coap.remote.reply import NO_REPLY, RemoteReply
 from gateway.coap.responders import RespondTo
 from gateway.trust.policy.action import ActionPlace
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.held_objects import held_instances
 from tree_handler.remote.resource import ResourceRequest
+from tree_handler.remote.watches import WatchKey
 
 
 class Gauge(resource.ObservableResource):  # type: ignore[misc]  # aiocoap is untyped
@@ -233,3 +235,40 @@ async def test_an_observer_that_leaves_is_forgotten_at_the_target_too(
             while value.count:
                 await asyncio.sleep(0)
     assert "$hedgerow/cancel/gw-north" in fleet.published
+
+
+async def test_what_a_gateway_follows_for_its_own_ends_ends_when_it_says_so(gauge: Any) -> None:
+    fleet, value, _ = gauge
+    watching, heard = fleet.root.remote.watching, list[RemoteReply]()
+    request = ResourceRequest("GET", ("gauge",), identity="psk:a", roles=("operator",))
+    end = watching.follow(WatchKey("gw-north", request), heard.append)
+    async with asyncio.timeout(30):
+        while not heard:
+            await asyncio.sleep(0)
+        value.set(b"2")
+        while len(heard) < 2:
+            await asyncio.sleep(0)
+        assert [one.response.payload for one in heard if one.response] == [b"1", b"2"]
+        assert all(one.goes_on for one in heard)
+        end()
+        end()
+        while value.count:
+            await asyncio.sleep(0)
+    assert len(watching.core) == 0
+    assert fleet.published[-1] == "$hedgerow/cancel/gw-north"
+
+
+async def test_who_can_not_follow_is_told_so_in_a_later_turn_and_once(
+    gauge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet, _, _ = gauge
+    watching, heard = fleet.root.remote.watching, list[RemoteReply]()
+    request = ResourceRequest("GET", ("gauge",), identity="psk:a", roles=("operator",))
+    key = WatchKey("gw-north", request)
+    monkeypatch.setattr(type(watching.core), "has_room", lambda *_: False)
+    watching.follow(key, heard.append)
+    watching.follow(key, heard.append)()
+    assert heard == []
+    await asyncio.sleep(0)
+    assert heard == [NO_REPLY]
+    assert len(watching.core) == 0

@@ -454,3 +454,16 @@ async def test_bodies_of_64_kib_pass_both_ways_and_longer_ones_do_not() -> None:
         refused = await ask("PUT", f"{NORTH}/probe", body + b"x")
     assert refused.code == Code.REQUEST_ENTITY_TOO_LARGE
     assert fleet.north.probe.value == body
+
+
+async def test_what_is_kept_is_answered_as_often_as_it_is_asked_for_and_counted() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        answers = [await ask("GET", f"{NORTH}/probe?aged") for _ in range(4)]
+        hits = fleet.root.remote.cache.counters.hits
+        assert len(fleet.north.probe.seen) == 1
+        fleet.root.remote.changed("gw-north", ("probe",))
+        await ask("GET", f"{NORTH}/probe?aged")
+    assert {shown(one) for one in answers} == {("2.05", b"21.5")}
+    assert hits == 3
+    assert len(fleet.north.probe.seen) == 2
