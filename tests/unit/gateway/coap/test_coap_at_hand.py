@@ -18,6 +18,7 @@ from gateway.coap.peers import udp_peer
 from gateway.coap.responders import ImmediateResponder, KeptResponse
 from gateway.coap.sensors.answers import KEPT_MAX
 from gateway.coap.sensors.resources import SensorResources
+from gateway.coap.well_known import KEPT_MAX as LINKS_KEPT_MAX
 from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
@@ -337,3 +338,29 @@ def test_other_requests_to_well_known_core_are_left_to_the_resource(
     request_: CoapRequest,
 ) -> None:
     assert ask(WellKnownCore(CountedSite()), request_) is None
+
+
+async def test_links_that_are_asked_for_in_many_ways_are_right_each_time() -> None:
+    site = CountedSite()
+    for name in ("roof", "wall"):
+        site.add_resource(["sensors", name], resource.Resource())
+    core = WellKnownCore(site)
+    wanted = get("/.well-known/core", (URI_QUERY, b"href=/sensors/roof"))
+    first = ask(core, wanted)
+    assert first is not None
+    assert first.payload == b"</sensors/roof>"
+    assert ask(core, wanted) is first, "it is kept"
+    for number in range(LINKS_KEPT_MAX - 1):
+        none = ask(core, get("/.well-known/core", (URI_QUERY, b"href=/%d" % number)))
+        assert none is not None
+        assert none.payload == b""
+    assert ask(core, wanted) is first
+    ask(core, get("/.well-known/core", (URI_QUERY, b"href=/one-more")))
+    again = ask(core, wanted)
+    assert again == first
+    assert again is not first
+    assert not core.observe(1, wanted, lambda *_: None)
+    for refused in ((URI_QUERY, b"\xff"), (ACCEPT, b"\x32"), (65_005, b"")):
+        assert ask(core, get("/.well-known/core", refused)) is None
+    assert ask(core, get("/.well-known/core", code=Code.POST)) is None
+    assert ask(core, get("/.well-known/other")) is None

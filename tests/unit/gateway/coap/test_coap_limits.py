@@ -145,3 +145,13 @@ def test_the_page_on_the_configuration_says_what_they_are() -> None:
     said = tomllib.loads(page.split("```toml\n")[1].split("```")[0])["coap"]
     assert said["queries"] == dataclasses.asdict(QueriesSection())
     assert said["topics"] == dataclasses.asdict(TopicsSection())
+
+
+@pytest.mark.parametrize("kind", ["registrations", "bytes"])
+def test_one_owner_has_no_more_of_the_directory_than_there_is(tmp_path: Path, kind: str) -> None:
+    most = 70_000
+    text = f"[coap.directory]\n{kind} = {most}\n{kind}_of_owner = "
+    assert dataclasses.asdict(coap_of(tmp_path, f"{text}{most}\n").directory)[kind] == most
+    why = f"coap.directory.{kind}_of_owner.* 70001 is more than {kind}"
+    with pytest.raises(ConfigError, match=why):
+        coap_of(tmp_path, f"{text}{most + 1}\n")

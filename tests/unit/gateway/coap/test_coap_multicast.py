@@ -12,17 +12,26 @@ from dataclasses import dataclass
 
 import pytest
 from aiocoap import resource
+from ports import free_port
 
 from coap_engine import codes
 from coap_engine.codec import CON, NON, CoapMessage, decode
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
-from coap_engine.multicast import MulticastRules
+from coap_engine.multicast import MulticastRequests, MulticastRules
 from coap_engine.option_numbers import BLOCK2, URI_PATH, URI_QUERY
+from dtls.datagrams import PeerAddress
 from dtls.errors import SocketError
 from dtls.keystore import Keystore
 from gateway.coap import multicast
 from gateway.coap.access import CoapAccess
-from gateway.coap.multicast import GROUP, DiscoveryAnswers, LinkAddress, MulticastPort, is_on
+from gateway.coap.multicast import (
+    GROUP,
+    DiscoveryAnswers,
+    GroupSocket,
+    LinkAddress,
+    MulticastPort,
+    is_on,
+)
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.coap.well_known import CountedSite, WellKnownCore
 from gateway.trust.policy.policy import Policy, PolicyRules
@@ -228,3 +237,30 @@ async def test_without_an_interface_for_it_the_server_serves_on(
     async with found() as served:
         assert served.coap_port
     assert "CoAP is not discovered by multicast on gone0" in caplog.text
+
+
+async def test_where_the_interface_is_gone_nothing_is_heard_until_it_is_there_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with found() as served:
+        with Client(GROUP, served.coap_port) as client:
+            with monkeypatch.context() as gone:
+                gone.setattr(multicast, "links", lambda _hosts: [])
+                served.group.open()
+                client.send(get(message_id=1))
+            served.group.open()
+            client.send(get(message_id=2))
+            answer, _ = await client.receive()
+            assert answer.token == b"\x02"
+            assert len(served.answers) == 1
+
+
+def test_what_can_not_be_read_or_sent_on_a_link_ends_nothing() -> None:
+    link = multicast.links(["127.0.0.1"])[0]
+    core = MulticastRequests(lambda *_: None, lambda _size: b"\0\0")
+    group = GroupSocket(core, free_port(), [link])
+    group.send(b"lost", PeerAddress(("127.0.0.1", 0)))
+    group.close()
+    group.receive(0.0)
+    group.send(b"lost", PeerAddress(("127.0.0.1", 5683)))
+    assert core.datagrams_to_send() == []

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,13 @@ import aiocoap
 import pytest
 from aiocoap import resource
 
+from coap_engine import codes
+from coap_engine.codec import CON, RST, CoapMessage, decode
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from dtls.errors import SocketError
 from dtls.keystore import Keystore
-from gateway.coap.server import CoapListener, CoapServer
+from gateway.coap.responders import AskForBody, RespondTo
+from gateway.coap.server import CoapCounts, CoapListener, CoapServer
 from gateway.coap_client import (
     BadUriError,
     CoapClient,
@@ -402,6 +406,7 @@ class Suspicious(asyncio.DatagramProtocol):
 
     def __init__(self) -> None:
         self.asked: list[bytes | None] = []
+        self.observed: list[int | None] = []
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -409,6 +414,7 @@ class Suspicious(asyncio.DatagramProtocol):
     def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
         asked = aiocoap.Message.decode(data)
         self.asked.append(asked.opt.echo)
+        self.observed.append(asked.opt.observe)
         answer = aiocoap.Message(code=aiocoap.UNAUTHORIZED, echo=b"shown")
         if asked.opt.echo == b"shown":
             answer = aiocoap.Message(code=aiocoap.CONTENT, payload=b"21.5")
@@ -426,3 +432,141 @@ async def test_a_request_is_repeated_with_the_echo_that_the_server_asks_for() ->
         assert server.asked == [None, b"shown"]
     finally:
         transport.close()
+
+
+async def observed_once(uri: str, timeout_s: float = 10.0, **keys: Any) -> bytes:
+    """Observe, and return the first answer."""
+    async with CoapClient(**keys) as client:
+        async for response in client.observe(uri, timeout_s=timeout_s):
+            return response.payload
+    raise AssertionError("there was an answer, or an error")
+
+
+async def test_an_observation_begins_again_with_the_echo_that_the_server_asks_for() -> None:
+    loop = asyncio.get_running_loop()
+    transport, server = await loop.create_datagram_endpoint(Suspicious, local_addr=("127.0.0.1", 0))
+    try:
+        port = transport.get_extra_info("sockname")[1]
+        assert await observed_once(f"coap://127.0.0.1:{port}/value") == b"21.5"
+        assert server.asked[:2] == [None, b"shown"]
+        assert server.observed[:2] == [0, 0]
+    finally:
+        transport.close()
+
+
+@pytest.mark.parametrize("scheme", ["coap", "coaps"])
+async def test_an_observation_that_nobody_answers_ends_with_the_time_that_was_given(
+    scheme: str,
+) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
+        silent.bind(("127.0.0.1", 0))
+        uri = f"{scheme}://127.0.0.1:{silent.getsockname()[1]}/"
+        with pytest.raises(NoAnswerError, match=r"0\.05 s"):
+            await observed_once(uri, 0.05, psk_identity="meter-1", psk_key=KEY)
+    with pytest.raises(UnreachableError, match="refused"):
+        await observed_once(uri, psk_identity="meter-1", psk_key=KEY)
+
+
+@pytest.mark.parametrize(
+    ("uri", "why"), [("coap://[::1/x", "host: "), ("coap://127.0.0.1/%ff", "%ff: ")]
+)
+async def test_a_uri_that_can_not_be_taken_apart_is_an_error_that_shows_it(
+    uri: str, why: str
+) -> None:
+    with pytest.raises(BadUriError) as told:
+        await request("GET", uri)
+    assert why in str(told.value)
+
+
+def test_an_identity_that_no_wire_can_carry_is_an_error_of_the_client() -> None:
+    with pytest.raises(BadUriError, match="PSK identity: 'x"):
+        CoapClient(psk_identity="x" * 129, psk_key=KEY)
+
+
+def test_before_its_start_a_server_has_counted_nothing(value: Value) -> None:
+    server = server_of(value)
+    assert server.counts() == CoapCounts({}, {}, {}, {})
+    assert (server.ports, server.counters) == ({}, None)
+
+
+class Failing:
+    """Raises for a path, and asks who asks for another one."""
+
+    def __init__(self) -> None:
+        self.segments = frozenset((b"fails", b"back"))
+        self.heard: list[CoapResponse | None] = []
+        self.done: list[Callable[[CoapResponse], None]] = []
+
+    def answer(self, asked: CoapRequest, _peer: CoapPeer, _now: float) -> Any:
+        if asked.values(11) == [b"fails"]:
+            raise ZeroDivisionError("no answer")
+        return self
+
+    def begin(self, done: Callable[[CoapResponse], None], ask: AskForBody) -> Callable[[], None]:
+        self.done.append(done)
+
+        def heard(response: CoapResponse | None) -> None:
+            self.heard.append(response)
+            done(CoapResponse(codes.CONTENT, (), b"heard"))
+
+        ask(CoapRequest(codes.GET), heard)
+        return lambda: None
+
+    def observe(self, _exchange: int, _request: CoapRequest, _respond: RespondTo) -> bool:
+        return False
+
+    def ended(self, exchange: int) -> None:
+        """It tells nothing."""
+
+
+class RawAsker(asyncio.DatagramProtocol):
+    """Sends what the test says, and notes what comes."""
+
+    def __init__(self) -> None:
+        self.came: asyncio.Queue[CoapMessage] = asyncio.Queue()
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+
+    def datagram_received(self, data: bytes, _addr: object) -> None:
+        self.came.put_nowait(decode(data))
+
+    def send(self, message: CoapMessage) -> None:
+        self.transport.sendto(message.encode())
+
+
+async def test_what_fails_or_is_not_answered_by_its_asker_is_told_and_others_are_served() -> None:
+    failing = Failing()
+    server = CoapServer(
+        resource.Site(),
+        coap=CoapListener(("127.0.0.1",), 0),
+        coaps=None,
+        keystore=KEYS,
+        access=open_access(),
+        at_hand=(failing,),
+    )
+    loop = asyncio.get_running_loop()
+    async with server, asyncio.timeout(30):
+        transport, asker = await loop.create_datagram_endpoint(
+            RawAsker, remote_addr=("127.0.0.1", server.coap_port)
+        )
+        try:
+            asker.send(CoapMessage(CON, codes.GET, 1, b"1", ((11, b"fails"),)))
+            failed = await asker.came.get()
+            assert (failed.token, failed.code) == (b"1", codes.INTERNAL_SERVER_ERROR)
+            asker.send(CoapMessage(CON, codes.GET, 2, b"2", ((11, b"back"),)))
+            back = await asker.came.get()
+            assert (back.type, back.code) == (CON, codes.GET)
+            asker.send(CoapMessage(RST, 0, back.message_id))
+            answer = await asker.came.get()
+            assert (answer.token, answer.payload) == (b"2", b"heard")
+            assert failing.heard == [None], "who is asked and rejects it has said nothing"
+            asker.send(CoapMessage(CON, codes.GET, 3, b"3", ((11, b"back"),)))
+            await asker.came.get()
+            for done in (failing.done[-1], lambda _: None):
+                done(CoapResponse(codes.CONTENT, (), b"too late"))
+                await server.stop()
+            await asyncio.sleep(0)
+            assert asker.came.empty(), "who is stopped says nothing more"
+        finally:
+            transport.close()

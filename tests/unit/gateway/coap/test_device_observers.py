@@ -22,6 +22,7 @@ from gateway.sensors.device_resource import ChildResource, ResourceCall
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
+from tests.held_objects import held_instances
 from tree_handler.members.place import Place
 
 PEER = CoapPeer(("session", 1), "psk:operator", "psk:operator", is_address_proven=True)
@@ -254,3 +255,22 @@ async def test_a_failure_that_nobody_foresaw_ends_no_observation() -> None:
     await asyncio.sleep(0)
     assert (observed.told, len(observed.observers)) == ([], 2)
     await observed.observers.stop()
+
+
+async def test_after_the_end_nobody_is_told_of_what_changed_just_before() -> None:
+    pumps = Pumps()
+    assert pumps.observe(1, "sensors/pump")
+    pumps.pump.changed()
+    await asyncio.sleep(0)
+    await pumps.devices.stop()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (pumps.told, pumps.pump.calls) == ([], 0)
+
+
+async def test_of_what_was_answered_nothing_is_left() -> None:
+    pumps, told = Pumps(), list[CoapResponse]()
+    pumps.ask("sensors/pump").begin(told.append, lambda *_: None)
+    await until(lambda: told)
+    await asyncio.sleep(0)
+    assert not held_instances(pumps.devices, asyncio.Task)

@@ -64,3 +64,18 @@ async def test_who_waits_is_told_the_newest_alone_and_who_has_gone_nothing() -> 
     assert sorted(one for one, _, _ in later) == [
         *(n for n in range(MANY - 2) if n != 3), MANY - 1,
     ]  # fmt: skip
+
+
+async def test_whom_the_telling_of_another_has_ended_is_told_nothing() -> None:
+    told: list[int] = []
+
+    def respond(exchange: int, _response: CoapResponse, _is_last: bool) -> None:
+        told.append(exchange)
+        in_turns.forget(exchange + 1)
+
+    in_turns = ToldInTurns(lambda *_: None)
+    for exchange in range(5):
+        in_turns.add(exchange, respond, said("1"), is_last=False)
+    in_turns.go_on()
+    assert told == [0, 2, 4]
+    assert len(in_turns) == 0

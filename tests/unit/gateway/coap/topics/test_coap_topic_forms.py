@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse, Option, RequestReceived
 from gateway.broker.hooks import Client
+from gateway.broker.outbound.delivery import Delivery
 from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Grant
+from gateway.broker.sessions.registry import Sessions
 from gateway.coap.access import CoapAccess
 from gateway.coap.responders import AskPeer, RespondTo
 from gateway.coap.topics.asker import CoapFace, TopicAsker
@@ -420,3 +423,19 @@ async def test_what_is_at_hand_is_told_in_a_later_turn_and_not_after_the_end() -
     ends[0]()
     await turns()
     assert told == [codes.CONTENT]
+
+
+def test_who_is_connected_no_more_has_no_terms_and_is_given_nothing() -> None:
+    def nobody_is_given(*_: object) -> None:
+        raise AssertionError("nobody is there")
+
+    delivery = PrivateDelivery(
+        cast(Sessions, {}),
+        cast(Delivery, SimpleNamespace(give=nobody_is_given)),
+        lambda *_: True,
+        lambda: 0.0,
+    )
+    message = Message("answers/1", b"answers/1", b"1", 1, False, {})
+    assert not delivery.may_read(client(), "answers/1")
+    assert delivery.grant(client(), "answers/1") is None
+    delivery.give(client(), message, Grant(1, False, ()))

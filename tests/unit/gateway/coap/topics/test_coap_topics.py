@@ -350,3 +350,16 @@ async def test_subscriptions_here_end_with_unsubscribe_and_with_the_connection(
         one.peer.send(Unsubscribe(2, ["$coap/answer/c1/0"], {}))
         assert isinstance(await one.peer.next(), UnsubAck)
         assert await one.peer.subscribe("$coap/answer/c1/#") == 1
+
+
+async def test_a_packet_of_qos_2_that_was_refused_may_be_used_again(gateway: FleetGateway) -> None:
+    """MQTT 5.0, section 4.3.3: a PUBREC of 0x80 or more ends the exchange."""
+    anna = await client(gateway)
+    for topic in ("$coap/FOO/gw-a/sensors/valve", "$coap/PUT/gw-a/sensors/valve"):
+        anna.peer.send(Publish(topic, b"1", 2, False, False, 7, {}))
+        received = await anna.peer.next()
+        assert isinstance(received, PubRec)
+        is_refused = "FOO" in topic
+        assert received.reason == (ReasonCode.TOPIC_NAME_INVALID if is_refused else 0)
+    read = await anna.ask("$coap/GET/gw-a/sensors/valve", user=(("accept", "text/plain"),))
+    assert read.payload == b"1.0"
