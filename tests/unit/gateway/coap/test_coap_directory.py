@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pytest
 from unreadable_files import Unreadable
 
 from gateway.base import watched_tasks
+from gateway.base.kept_file import READS
 from gateway.base.lasting_clock import LastingClock
 from gateway.coap.directory import file as directory_file
 from gateway.coap.directory import own
@@ -455,3 +457,56 @@ async def test_a_file_is_never_in_memory_as_a_whole(
             directory.registry.register(f"e{number}", LINKS, directory.now(), base="coap://h")
     async with life(tmp_path, 2, clocks) as again:
         assert len(again.registry) == 50
+
+
+async def test_a_write_that_did_not_end_costs_what_it_wrote_and_nothing_is_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    clocks = MachineClocks()
+    await kept(tmp_path, clocks)
+    file = tmp_path / NAME
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:30])
+    async with life(tmp_path, 2, clocks) as directory:
+        assert names(directory) == ["node"]
+    assert f"{file}: left out 30 torn bytes" in caplog.text
+    assert not (tmp_path / f"{NAME}.damaged-1").exists()
+    caplog.clear()
+    async with life(tmp_path, 3, clocks) as directory:
+        assert names(directory) == ["node"]
+    assert "torn" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("number", "times", "found"),
+    [(errno.EIO, READS - 1, ["node"]), (errno.EIO, READS, []), (errno.EBADF, 1, None)],
+)
+async def test_a_record_is_read_three_times_from_a_disk_that_does_not_give_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    times: int,
+    found: list[str] | None,
+) -> None:
+    clocks = MachineClocks()
+    await kept(tmp_path, clocks)
+    before, left, real = (tmp_path / NAME).read_bytes(), times, os.pread
+
+    def pread(descriptor: int, length: int, at: int) -> bytes:
+        nonlocal left
+        if left:
+            left -= 1
+            raise OSError(number, "not now")
+        return real(descriptor, length, at)
+
+    monkeypatch.setattr(os, "pread", pread)
+    if found is None:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            await GatewayDirectory(tmp_path, 2, clocks=clocks).recall()
+        assert (tmp_path / NAME).read_bytes() == before
+        return
+    async with life(tmp_path, 2, clocks) as directory:
+        assert names(directory) == found
+    aside = tmp_path / f"{NAME}.damaged-1"
+    assert aside.exists() is (found == [])
+    assert not aside.exists() or aside.read_bytes() == before

@@ -18,7 +18,7 @@ from gateway.base import replaced_file
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.oscore.keys import OscoreKeys
-from gateway.coap.oscore.numbers import STEP, SenderNumbers
+from gateway.coap.oscore.numbers import COPY, STEP, SenderNumbers
 from tests.unit.gateway.oscore_world import OSCORE, PEER, SALT, SECRET, THERMOMETER, World
 
 
@@ -297,3 +297,30 @@ def test_a_body_that_a_device_leaves_unfinished_is_given_back_without_another_re
     for _ in range(2):  # the timer rings for the first that is due, and is set anew
         world.clock.pass_s(DEFAULT_LIMITS.assembly_s)
     assert world.shares.held_bytes.held == 0
+
+
+@pytest.mark.parametrize("kept", ["numbers", "numbers.copy"])
+def test_one_of_both_files_is_enough_to_go_on_and_that_the_other_is_missing_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kept: str
+) -> None:
+    path = tmp_path / "numbers"
+    names = {each.name for each in (path, path.with_name(path.name + COPY))}
+    first = SenderNumbers(path, ["t"], lambda _: 0).first("t")
+    if kept != "numbers":
+        kept = path.name + COPY
+    (gone,) = names - {kept}
+    (tmp_path / gone).unlink()
+    assert SenderNumbers(path, ["t"], lambda _: 0).first("t") > first
+    assert f"{tmp_path / gone}: missing, and it was there" in caplog.text
+    assert {each.name for each in tmp_path.iterdir()} == names
+
+
+def test_what_nobody_foresaw_is_answered_as_a_failure_inside() -> None:
+    world = World()
+    world.begin()
+
+    def fails(*_: object) -> tuple[CoapResponse, bool]:
+        raise ZeroDivisionError("no resource")
+
+    world.resource.asked = fails  # type: ignore[method-assign]  # what answers may raise
+    assert world.ask().code == Code.INTERNAL_SERVER_ERROR

@@ -8,11 +8,12 @@ import pytest
 from aiocoap.numbers.codes import Code
 
 from coap_engine import codes, option_numbers
-from coap_engine.message import CoapResponse
+from coap_engine.message import CoapRequest, CoapResponse, RequestReceived
 from gateway.base import replaced_file
 from gateway.coap.oscore.context import OscoreContext
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.coap.oscore.numbers import STEP, SenderNumbers
+from gateway.coap.responders import AskPeer
 from tests.unit.gateway.oscore_world import SECRET, World
 
 
@@ -137,3 +138,32 @@ def test_what_is_open_ends_with_its_device_though_one_raises() -> None:
     assert [(told.code, is_last) for told, is_last in world.told_as] == [
         (codes.UNAUTHORIZED, True)
     ] * 2
+
+
+def test_an_observation_whose_first_answer_can_not_be_protected_is_none() -> None:
+    world, ended = World(), list[int]()
+    world.begin()
+    no_text = (option_numbers.LOCATION_PATH, b"\xff")
+    unlike = CoapResponse(codes.CONTENT, (no_text,), b"1"), False
+    world.resource.asked = lambda *_: unlike  # type: ignore[method-assign]  # it is no answer
+    world.resource.ended = ended.append  # type: ignore[method-assign]  # what ends there is noted
+    answer = world.begin_sending(world.protect(observe=0)[0])
+    assert answer is not None
+    response, is_last = answer
+    assert (response.code, is_last) == (codes.SERVICE_UNAVAILABLE, True)
+    assert ended == [world.exchanges]
+
+
+def test_a_device_that_can_not_be_asked_for_want_of_a_number_has_no_answer() -> None:
+    world, heard = World(), list[CoapResponse | None]()
+    world.begin()
+    disk = on_a_disk(world)
+
+    def asks_back(asked: RequestReceived, _now: float, _respond: object, ask: AskPeer) -> None:
+        disk.is_full = True
+        ask(asked.peer, CoapRequest(codes.GET), heard.append)
+
+    world.resource.asked = asks_back  # type: ignore[assignment,method-assign]  # it asks back
+    assert world.begin_sending(world.protect()[0]) is None
+    assert heard == [None]
+    assert world.shares.held_bytes.held == 0
