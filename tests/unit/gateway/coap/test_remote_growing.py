@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import aiocoap
 import cbor2
@@ -13,8 +15,16 @@ from aiocoap.numbers.codes import Code
 from held_timers import HeldTimers
 from remote_fleet import PLACES, Fleet, RawObserver, asking
 
+from coap_engine import codes
+from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.remote import gathering as remote_gathering
+from gateway.coap.remote.parts import RemoteParts
+from gateway.coap.remote.remote_observations import RemoteObservations
+from gateway.coap.remote.reply import OnReply, RemoteReply
 from tests.held_objects import held_instances
+from tree_handler.members.member import MemberRecord
+from tree_handler.remote.limits import DEFAULT_LIMITS
+from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 CONTENT, NO_ANSWER = 0x45, 0xA4
 
@@ -123,3 +133,80 @@ async def test_when_who_asked_goes_the_others_are_told() -> None:
         assert not held_instances(fleet.root.remote, remote_gathering.GatheredAnswer)
         assert fleet.root.exchange.waiting == 0
         fleet.north.probe.hold.set()
+
+
+class Gathered:
+    """Three gateways that are asked by one who observes, and what that one is told."""
+
+    def __init__(self, *, binds: bool = True) -> None:
+        self.takers: dict[str, OnReply] = {}
+        self.ended: list[str] = []
+        self.told: list[tuple[int, int, bool]] = []
+        self.expected: list[bool] = []
+        self._binds = binds
+        request = CoapRequest(codes.GET, (), observe=True)
+        watching = SimpleNamespace(
+            expect=lambda *_: self.expected.append(True),
+            expect_no_more=lambda *_: self.expected.append(False),
+        )
+        parts = SimpleNamespace(
+            access=SimpleNamespace(lets=lambda *_: True), limits=DEFAULT_LIMITS, gateway_id="gw"
+        )
+        records = [
+            MemberRecord(name, 1, 1, "", "", "10.0.0.1", 1883) for name in ("gw-a", "gw-b", "gw-c")
+        ]
+        self.answer = remote_gathering.GatheredAnswer(
+            cast(RemoteParts, parts),
+            records,
+            (ResourceRequest("GET", ("probe",)), 60),
+            CoapPeer("here", "here"),
+            self._ask_one,
+            remote_gathering.GrowingAnswer(cast(RemoteObservations, watching), request),
+        )
+        self.end = self.answer.begin(self._done, lambda *_: None)
+
+    def _ask_one(
+        self, record: MemberRecord, _request: ResourceRequest, _peer: CoapPeer, told: OnReply
+    ) -> Callable[[], None]:
+        self.takers[record.id] = told
+        return lambda: self.ended.append(record.id)
+
+    def _done(self, response: CoapResponse) -> None:
+        self._tell(0, response, False)
+        if self._binds and self.answer.goes_on:
+            self.answer.bind(5, self._tell)
+
+    def _tell(self, exchange: int, response: CoapResponse, is_last: bool) -> None:
+        self.told.append((exchange, len(cbor2.loads(response.payload)), is_last))
+
+    async def has(self, name: str, payload: bytes = b"1") -> None:
+        """Have a gateway answer, and let what grows be looked at twice."""
+        while name not in self.takers:
+            await asyncio.sleep(0)
+        self.takers[name](RemoteReply(ResourceResponse(codes.CONTENT, payload)))
+        loop = asyncio.get_running_loop()
+        until = loop.time() + 2.5 * remote_gathering.GROWTH_S
+        while loop.time() < until:
+            await asyncio.sleep(remote_gathering.GROWTH_S / 2)
+
+
+async def test_what_has_not_grown_or_is_too_long_is_told_at_the_end_alone() -> None:
+    gathered = Gathered()
+    await gathered.has("gw-a")
+    assert gathered.told == [(0, 1, False)]
+    assert gathered.expected == [True, False]
+    await gathered.has("gw-b", bytes(remote_gathering.GROWN_BYTES))
+    assert gathered.told == [(0, 1, False)]
+    await gathered.has("gw-c")
+    assert gathered.told == [(0, 1, False), (5, 3, True)]
+    assert not gathered.answer.goes_on
+    assert gathered.ended == []
+
+
+async def test_who_is_not_let_observe_is_answered_once_and_nobody_is_asked_on() -> None:
+    gathered = Gathered(binds=False)
+    await gathered.has("gw-b")
+    assert gathered.told == [(0, 1, False)]
+    assert gathered.ended == ["gw-a", "gw-c"]
+    await gathered.has("gw-a")
+    assert len(gathered.told) == 1
