@@ -19,7 +19,7 @@ Sans-I/O: it is given what was seen and the time, and returns the records to be 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Final
 
@@ -415,11 +415,6 @@ def trial(
     terms = RuleTerms(severity="warning", after_s=0, clears_after_s=0, what_to_do="nothing")
     raised = _record(sighting, terms, wall_us, wall_us if number is None else number)
     return raised, _change(raised, "cleared", wall_us)
-
-
-def subjects_of(records: Iterable[AlertRecord]) -> set[AlertSubject]:
-    """Return what records are about."""
-    return {_subject(one) for one in records}
 
 
 def _way_up(gateway: str, above: Mapping[str, str | None]) -> Iterator[str]:

@@ -133,17 +133,6 @@ class KeptFile:
         self.is_kept()
         return found
 
-    def failed(self, error: OSError) -> None:
-        """Set the file aside that could not be read, if it is the file that is at fault.
-
-        Raises:
-            OSError: as given: it may pass, or is an operator's to mend, and nothing has changed.
-
-        """
-        if error.errno not in _DAMAGE:
-            raise error
-        self.give_up(error.strerror or str(error))
-
     def remove(self) -> None:
         """Delete the file, whose content counts no more.
 

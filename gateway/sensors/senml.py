@@ -71,7 +71,7 @@ _NAMES: Final = {number: label for label, number in _LABELS.items()}
 _VALUES: Final = ("v", "vs", "vb", "vd")
 _TEXTS: Final = ("bn", "bu", "n", "u", "vs")
 _NUMBERS: Final = ("bt", "t", "ut", "bver", "v", "bv", "s", "bs")
-_QUALITIES: Final[Mapping[object, Quality]] = {GOOD: GOOD, UNCERTAIN: UNCERTAIN, BAD: BAD}
+_QUALITIES: Final[Mapping[str, Quality]] = {GOOD: GOOD, UNCERTAIN: UNCERTAIN, BAD: BAD}
 
 
 class SenmlError(ValueError):
@@ -197,13 +197,14 @@ def decode(payload: bytes, content_format: int = CONTENT_FORMAT) -> list[SenmlRe
         time_s = float(base.get("bt", 0.0)) + float(fields.get("t", 0.0))
         if not math.isfinite(time_s):
             raise SenmlError(f"t: {time_s} is not finite")
+        quality = fields.get("q")  # another's extension may be of any kind
         found.append(
             SenmlRecord(
                 base.get("bn", "") + fields.get("n", ""),
                 value,
                 fields.get("u", base.get("bu", "")),
                 time_s,
-                _QUALITIES.get(fields.get("q"), GOOD),
+                _QUALITIES.get(quality, GOOD) if isinstance(quality, str) else GOOD,
                 {k[2:]: v for k, v in fields.items() if k[:2] == "g:" and isinstance(v, str)},
             )
         )
@@ -278,9 +279,9 @@ _NO_TAGS: Final = dict.fromkeys(
 def _named(record: Mapping[Any, Any]) -> dict[str, Any]:
     named: dict[str, Any] = {}
     for key, value in record.items():
-        label = _NAMES.get(key, key) if isinstance(key, int) else key
-        if isinstance(label, bool) or not isinstance(label, int | str):
+        if isinstance(key, bool) or not isinstance(key, int | str):
             raise SenmlError(f"{key!r:.60}: no label")
+        label = _NAMES.get(key, key) if isinstance(key, int) else key
         if str(label) in named:
             raise SenmlError(f"{label}: stands twice in a record")
         named[str(label)] = value

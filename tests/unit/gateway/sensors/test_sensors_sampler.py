@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -24,7 +25,7 @@ from gateway.sensors.sensor import (
     ValueRefusedError,
 )
 from gateway.sensors.switch import Switch
-from gateway.sensors.threads import DriverThreads
+from gateway.sensors.threads import DriverBusyError, DriverThreads
 from gateway.sensors.values import Measured
 from record_formats.record import Record
 from record_formats.value import BAD, UNCERTAIN, Value
@@ -646,3 +647,243 @@ async def test_an_actuator_that_fails_raises_with_its_name() -> None:
     bench.sampler.add(jammed)
     with pytest.raises(SensorError, match=r"^valve: OSError: jammed"):
         await bench.sampler.write(jammed, 1.0, "psk:a")
+
+
+async def test_there_are_10000_sensors_and_a_removed_one_gives_its_place_back() -> None:
+    sampler = Bench().sampler
+    sampler.add_all(Switch(f"s{number}") for number in range(10_000))
+    with pytest.raises(ValueError, match=r"^'more' would be over 10000 sensors$"):
+        sampler.add(Switch("more"))
+    sampler.remove("s7")
+    sampler.add(Switch("more"))
+    assert len(sampler.sensors) == 10_000
+    with pytest.raises(KeyError):
+        sampler.remove("s7")
+
+
+async def test_others_have_a_turn_after_32_quick_reads_and_who_goes_in_it_is_not_read() -> None:
+    class QuickCounter(Counter):
+        is_quick = True
+
+    bench = Bench(clock=lambda: 0.0)
+    counters = [QuickCounter(f"s{number:02}") for number in range(70)]
+    bench.sampler.add_all(counters)
+    steps = list[int]()
+    async with bench.running():
+        while (read := sum(counter.value for counter in counters)) < 68:
+            steps.append(read - sum(steps))
+            if read:
+                for name in {"s68", "s69"} & {one.name for one in bench.sampler.sensors}:
+                    bench.sampler.remove(name)
+            await asyncio.sleep(0)
+    assert [0 < step <= 32 for step in steps] == [False, True, True]
+    assert [counter.value for counter in counters] == [1] * 68 + [0] * 2
+
+
+@pytest.mark.parametrize("is_waiting", [False, True])
+async def test_who_refuses_a_value_where_none_was_given_has_failed(*, is_waiting: bool) -> None:
+    class Confused(Sensor):
+        is_quick = not is_waiting
+
+        def read(self) -> float:
+            raise ValueRefusedError("on or off")
+
+        def begin(self) -> None:
+            raise ValueRefusedError("not yet")
+
+        def hear(self, topic: str, payload: bytes) -> None:
+            raise ValueRefusedError(topic)
+
+    bench = Bench()
+    confused = Confused("a")
+    bench.sampler.add(confused)
+    with pytest.raises(SensorError, match=r"^a: ValueRefusedError: on or off$"):
+        await bench.sampler.current(confused)
+    bench.sampler.begin(confused)
+    assert str(bench.failures.get_nowait()) == "a: ValueRefusedError: not yet"
+    bench.sampler.remove("a")
+    bench.sampler.add(confused)
+    bench.sampler.hear(confused, "t", b"")
+    assert str(bench.failures.get_nowait()) == "a: ValueRefusedError: t"
+    assert bench.sampler.failed == 2
+    bench.sampler.close()
+
+
+async def test_what_becomes_of_a_removed_sensor_is_neither_told_nor_counted() -> None:
+    bench = Bench()
+    gone, heard = Switch("a"), list[Sensor]()
+    bench.sampler.listen(heard.append)
+    bench.sampler.add(gone)
+    bench.sampler.push(gone, 1.0)
+    assert (heard, bench.sampler.state_of(gone)) == ([gone], "good")
+    bench.sampler.remove("a")
+    bench.sampler.push(gone, OSError("unplugged"))
+    bench.sampler.push(gone, 0.0)
+    assert (bench.sampler.failed, bench.failures.empty(), heard) == (0, True, [gone])
+    assert (bench.sampler.state_of(gone), bench.sampler.last(gone)) == ("-", None)
+    assert bench.records.get_nowait().value == 1.0
+    assert bench.records.empty()
+    bench.sampler.add(Switch("a"))
+    bench.sampler.push(gone, 1.0)  # another one has its name now
+    assert bench.records.empty()
+
+
+async def test_one_that_fails_at_each_reading_is_told_of_once_until_it_answers() -> None:
+    bench = Bench(clock=lambda: 5.0)
+    sensor = Switch("a")
+    bench.sampler.add(sensor)
+    outcomes: list[float | Exception] = [OSError("one"), OSError("two"), 1.0, OSError("three")]
+    states = []
+    for outcome in outcomes:
+        bench.sampler.push(sensor, outcome)
+        states.append(bench.sampler.state_of(sensor))
+    assert states == [BAD, BAD, "good", BAD]
+    assert [str(bench.failures.get_nowait()) for _ in range(2)] == [
+        "a: OSError: one",
+        "a: OSError: three",
+    ]
+    assert bench.failures.empty()
+    assert [bench.records.get_nowait() for _ in range(3)] == [
+        Record("a", "/", None, WALL_CLOCK_S, 1, BAD),
+        Record("a", "/", 1.0, WALL_CLOCK_S, 2),
+        Record("a", "/", None, WALL_CLOCK_S, 3, BAD),
+    ]
+    assert bench.records.empty()
+    assert bench.sampler.failed == 3
+
+
+class PushedSwitch(Switch):
+    is_pushed = True
+
+
+async def test_an_actuators_state_is_at_hand_for_a_second_unless_it_tells_of_each_change() -> None:
+    now = [100.0]
+    bench = Bench(clock=lambda: now[0])
+    asked, hasty = Switch("asked", interval_s=10), Switch("hasty", interval_s=0.25)
+    pushed = PushedSwitch("pushed", interval_s=10)
+    bench.sampler.add_all([asked, hasty, pushed])
+    assert bench.sampler.at_hand(asked) is None
+    for sensor in (asked, hasty, pushed):
+        bench.sampler.push(sensor, 1.0)
+    held = []
+    for now[0] in (100.0, 100.25, 100.5, 101.0, 101.5, 110.0, 110.5):
+        held.append([bench.sampler.at_hand(one) is not None for one in (asked, hasty, pushed)])
+    assert held == [
+        [True, True, True],
+        [True, True, True],
+        [True, False, True],
+        [True, False, True],
+        [False, False, True],
+        [False, False, True],
+        [False, False, False],
+    ]
+
+
+async def test_readings_that_come_by_themselves_are_late_after_an_interval() -> None:
+    now = [100.0]
+    bench = Bench(clock=lambda: now[0])
+    pushed = PushedSwitch("a", interval_s=10)
+    bench.sampler.add(pushed)
+    turns = []
+    for now[0], comes in ((109.9, False), (110.0, False), (115.0, True), (125.0, False)):
+        if comes:
+            bench.sampler.push(pushed, 1.0)
+        async with bench.running():
+            await asyncio.sleep(0)
+        turns.append((bench.sampler.failed, bench.sampler.state_of(pushed)))
+    assert turns == [(0, "-"), (1, BAD), (1, "good"), (1, "good")]
+    now[0] = 130.5
+    async with bench.running():
+        await asyncio.sleep(0)
+    assert (bench.sampler.failed, bench.sampler.state_of(pushed)) == (2, BAD)
+    assert str(bench.failures.get_nowait()) == "a: nothing for 10 s"
+
+
+async def test_what_was_retained_is_as_old_as_it_is_and_left_alone_beyond_an_interval() -> None:
+    class Heard(PushedSwitch):
+        def hear(self, topic: str, payload: bytes) -> None:
+            self.push(float(payload))
+
+    bench = Bench(clock=lambda: 100.0)
+    heard = Heard("a", interval_s=10)
+    heard.push = partial(bench.sampler.push, heard)
+    bench.sampler.add(heard)
+    bench.sampler.recall(heard, "t", b"1", 10.5)
+    assert bench.records.empty()
+    bench.sampler.recall(heard, "t", b"1", 10.0)
+    assert bench.records.get_nowait() == Record("a", "/", 1.0, WALL_CLOCK_S - 10.0, 1)
+    last = bench.sampler.last(heard)
+    assert last is not None
+    assert last.taken_at == 90.0
+    bench.sampler.hear(heard, "t", b"0")  # an age is that of one message
+    assert bench.records.get_nowait() == Record("a", "/", 0.0, WALL_CLOCK_S, 2)
+
+
+async def test_one_thread_call_of_somebody_is_under_way_at_a_time() -> None:
+    threads, gate = DriverThreads(most=2), threading.Event()
+    first = asyncio.create_task(threads.call("a", gate.wait))
+    await asyncio.sleep(0)
+    assert (threads.busy, threads.over("b")) == ({"a"}, None)
+    with pytest.raises(DriverBusyError, match=r"^an earlier call has not come back$"):
+        await threads.call("a", gate.wait)
+    assert await threads.call("b", lambda: 7) == 7
+    over = threads.over("a")
+    assert over is not None
+    assert not over.done()
+    gate.set()
+    assert await first is True
+    assert (threads.busy, over.done(), threads.withdraw("a")) == (frozenset(), True, False)
+    threads.close()
+
+
+class SlowValve(Actuator):
+    """A valve whose writes are over when the gate is open."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.gate = asyncio.Event()
+        self.is_set_to = list[Value]()
+
+    async def write(self, value: Value) -> None:
+        self.is_set_to.append(value)
+        await self.gate.wait()
+
+
+async def test_who_goes_while_it_waits_for_its_turn_gives_its_place_to_the_next() -> None:
+    bench, valve = Bench(), SlowValve("valve")
+    writes = [
+        asyncio.create_task(bench.sampler.write(valve, float(number), f"psk:{number}"))
+        for number in range(3)
+    ]
+    await asyncio.sleep(0)
+    writes[1].cancel()
+    await asyncio.sleep(0)
+    valve.gate.set()
+    ends = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(end) for end in ends] == [type(None), asyncio.CancelledError, type(None)]
+    assert valve.is_set_to == [0.0, 2.0]
+    await bench.sampler.release(valve)
+
+
+async def test_4_writes_of_one_and_16_of_all_wait_for_a_device_and_are_given_their_turns() -> None:
+    bench, valve = Bench(), SlowValve("valve")
+
+    def write(value: float, asker: str) -> asyncio.Task[None]:
+        return asyncio.create_task(bench.sampler.write(valve, value, asker))
+
+    begun = [write(0.0, "psk:a")]
+    await asyncio.sleep(0)
+    begun += [write(1.0 + number, "psk:a") for number in range(4)]
+    await asyncio.sleep(0)
+    with pytest.raises(SensorBusyError, match=r"^valve: 4 calls wait for it$") as raised:
+        await bench.sampler.write(valve, 99.0, "psk:a")
+    assert raised.value.again_s == TIMEOUT_S
+    begun += [write(11.0 + number, f"psk:{number}") for number in range(12)]
+    await asyncio.sleep(0)
+    with pytest.raises(SensorBusyError, match=r"^valve: 16 calls wait for it$"):
+        await bench.sampler.write(valve, 99.0, "psk:new")
+    valve.gate.set()
+    await asyncio.gather(*begun)
+    assert sorted(valve.is_set_to, key=float) == [*map(float, range(5)), *map(float, range(11, 23))]
+    assert valve.is_set_to[:4] == [0.0, 1.0, 11.0, 12.0]
+    await bench.sampler.write(valve, 99.0, "psk:a")

@@ -285,3 +285,136 @@ async def test_a_pack_that_is_written_in_turns_has_the_same_bytes(count: int, fo
     records = [SenmlRecord(f"floor/{number}", number / 4, 5e8) for number in range(count)]
     written = await encoded_in_turns("gw/", records, form)
     assert written == encode("gw/", records, form)
+
+
+def test_rfc8428_4_1_a_pack_is_written_byte_by_byte() -> None:
+    """What is not said is left out: no base name, unit or quality, and no tags."""
+    bare = SenmlRecord("a", 1.0)
+    full = SenmlRecord("b", 2.5, "V", 7.0, "uncertain", {"bed": "north"})
+    assert encode("", [bare]) == b'[{"n":"a","v":1.0,"t":0.0}]'
+    assert encode("g/", [bare, full]) == (
+        b'[{"bn":"g/","n":"a","v":1.0,"t":0.0},'
+        b'{"n":"b","v":2.5,"t":7.0,"u":"V","q":"uncertain","g:bed":"north"}]'
+    )
+    assert encode("g/", []) == b"[]"
+
+
+def test_rfc8428_4_6_base_fields_hold_from_their_record_on_until_another_says_more() -> None:
+    pack = [
+        {"n": "before", "v": 1},
+        {"bn": "g/", "bt": 100, "bu": "V", "bv": 20, "n": "a", "t": 5, "v": 1},
+        {"n": "b", "u": "A"},
+        {"n": "c", "u": "A", "v": -2},
+        {"bn": "h/", "bt": 0, "bv": 0, "bu": "", "n": "d", "v": 3},
+    ]
+    assert decode(json.dumps(pack).encode()) == [
+        SenmlRecord("before", 1.0),
+        SenmlRecord("g/a", 21.0, "V", 105.0),
+        SenmlRecord("g/c", 18.0, "A", 100.0),
+        SenmlRecord("h/d", 3.0),
+    ]
+
+
+@pytest.mark.parametrize("form", BOTH)
+@pytest.mark.parametrize(
+    ("quality", "found"),
+    [
+        *[("good", "good"), ("uncertain", "uncertain"), ("bad", "bad")],
+        *[("best", "good"), (7, "good"), (["bad"], "good"), ({"is": "bad"}, "good")],
+    ],
+)
+def test_rfc8428_4_4_a_quality_or_tag_of_another_kind_is_anothers_extension(
+    quality: object, found: str, form: int
+) -> None:
+    record = {"n": "a", "v": 1, "q": quality, "g:bed": "north", "g:row": 4, "x": "y"}
+    payload = json.dumps([record]).encode() if form == CONTENT_FORMAT else cbor2.dumps([record])
+    (one,) = decode(payload, form)
+    assert (one.value, one.quality, one.tags) == (1.0, found, {"bed": "north"})
+
+
+TEXT_LABELS = {"bn": -2, "bu": -4, "n": 0, "u": 1, "vs": 3}
+NUMBER_LABELS = {"bt": -3, "t": 6, "ut": 7, "bver": -1, "v": 2, "bv": -5, "s": 5, "bs": -6}
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        *[({label: 1}, f"{label}: 1 is not a text") for label in TEXT_LABELS],
+        *[({label: "1"}, f"{label}: '1' is not a number") for label in NUMBER_LABELS],
+        *[({label: True}, f"{label}: True is not a number") for label in NUMBER_LABELS],
+        *[({label: 1e999}, f"{label}: inf is not finite") for label in NUMBER_LABELS],
+        ({"bt": 1e308, "t": 1e308, "v": 1}, "t: inf is not finite"),
+        ({"bv": 1e308, "v": 1e308}, "v: inf, which is no finite number"),
+        ({"vd": 1}, "vd: 1 is not a text"),
+        ({"vs": "x" * 16_385}, "vs: a value of 16385 bytes, over 16384"),
+        ({"v" * 50 + "_": 1}, f"{'v' * 40}: must be understood and is not"),
+        ({"vs": "a", "vd": "AA"}, "vs and vd in one record"),
+    ],
+)
+def test_a_field_that_is_wrong_is_named(record: dict[str, object], why: str) -> None:
+    with pytest.raises(SenmlError) as raised:
+        decode(json.dumps([record]).encode())
+    assert str(raised.value) == why
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        *[({number: 1}, f"{label}: 1 is not a text") for label, number in TEXT_LABELS.items()],
+        *[
+            ({number: ""}, f"{label}: '' is not a number")
+            for label, number in NUMBER_LABELS.items()
+        ],
+        ({8: "AA"}, "vd: 'AA' is not bytes"),
+        ({4: 1}, "vb: 1 is neither true nor false"),
+        ({True: "Cel", 2: 1}, "True: no label"),
+        ({False: "a", 2: 1}, "False: no label"),
+        ({1.5: 1}, "1.5: no label"),
+        ({b"n": 1}, "b'n': no label"),
+        ({0: "a", "n": "b", 2: 1}, "n: stands twice in a record"),
+        ({9: 1, "9": 1}, "9: stands twice in a record"),
+    ],
+)
+def test_rfc8428_6_a_field_of_cbor_that_is_wrong_is_named_as_in_json(
+    record: dict[object, object], why: str
+) -> None:
+    with pytest.raises(SenmlError) as raised:
+        decode(cbor2.dumps([record]), CBOR_FORMAT)
+    assert str(raised.value) == why
+
+
+def test_each_limit_of_a_pack_is_exact() -> None:
+    records = b",".join([b'{"v":1}'] * 256)
+    assert len(decode(b"[" + records + b"]")) == 256
+    with pytest.raises(SenmlError, match="not an array of 1 to 256 records"):
+        decode(b"[" + records + b',{"v":1}]')
+    assert decode(b'[{"v":1}]'.ljust(65_536))
+    with pytest.raises(SenmlError, match="longer than 65536 bytes"):
+        decode(b'[{"v":1}]'.ljust(65_537))
+    (one,) = decode(json.dumps([{"v": 1} | {f"g:{n}": "" for n in range(63)}]).encode())
+    assert len(one.tags) == 63
+    assert decode(b'[{"bver":10,"v":1}]') == [SenmlRecord("", 1.0)]
+    with pytest.raises(SenmlError, match="bver: 11 is later than 10"):
+        decode(b'[{"bver":11,"v":1}]')
+
+
+def test_plain_text_for_an_actuator_has_an_exact_limit_by_its_kind() -> None:
+    assert decode_text(b"1".ljust(64)) == 1.0
+    assert decode_text(b"on".ljust(64), "boolean") is True
+    for kind in ("number", "boolean"):
+        with pytest.raises(SenmlError, match="the payload is not a finite number"):
+            decode_text(b"1".ljust(65), kind)  # type: ignore[arg-type]  # one of them
+    assert decode_text(b"x" * 16_384, "text") == "x" * 16_384
+    assert decode_text(b"AAAA".ljust(32_768, b"="), "bytes") == bytes(3)
+    with pytest.raises(SenmlError, match="too long"):
+        decode_text(b"AAAA".ljust(32_769, b"="), "bytes")
+    with pytest.raises(SenmlError, match="the payload is not a number"):
+        decode_text(b"\xff")
+    with pytest.raises(SenmlError, match="no UTF-8"):
+        decode_text(b"\xff", "text")
+
+
+@pytest.mark.parametrize("label", ["bv", "bs", "s"])
+def test_an_actuator_takes_no_base_value_and_no_sum(label: str) -> None:
+    with pytest.raises(SenmlError, match=f"^{label}: is not taken$"):
+        decode_value(json.dumps([{label: 1, "v": 1}]).encode(), RELAY)
