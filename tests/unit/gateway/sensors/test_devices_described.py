@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -112,3 +113,45 @@ def test_what_a_device_says_of_itself_later_spoils_its_own_link_alone(
     assert {record.levelname for record in caplog.records} == {"ERROR"}
     assert "probe: resource_type: " in caplog.text
     assert "probe/child: content_formats: " in caplog.text
+
+
+def test_a_child_has_the_type_and_attributes_of_its_class_unless_others_are_given() -> None:
+    class Move(ChildResource):
+        resource_type = "move"
+        attributes = MappingProxyType({"position": "roof"})
+
+    given = Move(resource_type="job", attributes={"bed": "1"})
+    assert (given.resource_type, given.attributes) == ("job", {"bed": "1"})
+    assert (Move().resource_type, Move().attributes) == ("move", {"position": "roof"})
+    assert Move(attributes={}).attributes == {}
+    with pytest.raises(ValueError, match="rt"):
+        Move(attributes={"rt": "x"})
+
+
+def test_each_limit_of_a_child_is_exact() -> None:
+    children = ChildResources()
+    children.add("a" * 36 + "/" + "b" * 63, Own(content_formats=(0, 65_535), body_bytes_max=0))
+    for name, child, named in (
+        ("a" * 37 + "/" + "b" * 63, Own(), "child: a name longer than 100"),
+        ("b", Own(content_formats=(65_536,)), r"content_formats: \(65536,\) is no tuple"),
+        ("b", Own(content_formats=(-1,)), r"content_formats: \(-1,\) is no tuple"),
+        ("b", Own(body_bytes_max=-1), "body_bytes_max: -1 is no number of bytes"),
+    ):
+        with pytest.raises(ValueError, match=f"^{named}"):
+            children.add(name, child)
+    assert len(children) == 1
+
+
+def test_who_serves_children_is_told_when_one_comes_or_goes_and_of_nothing_else() -> None:
+    children, told = ChildResources(), list[int]()
+    child = Own()
+    children.add("before", child)
+    children.follow(lambda: told.append(len(children)))
+    children.add("a", Own())
+    children.remove("none")
+    children.remove("before")
+    assert told == [2, 1]
+    assert (children.get("before"), [name for name, _ in children.items()]) == (None, ["a"])
+    children.follow(None)
+    children.remove("a")
+    assert told == [2, 1]

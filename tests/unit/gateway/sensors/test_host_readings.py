@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,35 @@ def test_a_disk_that_is_not_there_is_no_reading() -> None:
     assert 0 <= host.disk_used("/") <= 1
     with pytest.raises(FileNotFoundError):
         host.disk_used("/none/such")
+
+
+def test_a_temperature_is_read_where_the_machine_has_a_chip_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Path.glob
+
+    def glob(path: Path, pattern: str) -> Iterator[Path]:
+        return real(tmp_path if path == Path("/") else path, pattern)
+
+    monkeypatch.setattr(Path, "glob", glob)
+    before = {sensor.name: sensor for sensor in host.host_sensors(7.0)}
+    assert "host/cpu-temperature" not in before
+    (tmp_path / "sys/class/hwmon/hwmon0").mkdir(parents=True)  # a chip without a name
+    chip(tmp_path, 1, "cpu_thermal", temp1_input="51540")
+    after = {sensor.name: sensor for sensor in host.host_sensors(7.0)}
+    assert after.keys() - before.keys() == {"host/cpu-temperature"}
+    hot = after["host/cpu-temperature"]
+    told = (hot.read(), hot.unit, hot.resource_type, hot.interval_s, hot.is_quick)
+    assert told == (51.54, "Cel", "temperature", 7.0, False)
+
+
+def test_what_the_machine_tells_has_units_and_only_the_disk_may_wait() -> None:
+    told = {one.name: (one.unit, one.resource_type, one.is_quick) for one in host.host_sensors()}
+    told.pop("host/cpu-temperature", None)
+    assert told == {
+        "host/load1": ("count", "load", True),
+        "host/memory": ("/", "memory-use", True),
+        "host/disk": ("/", "disk-use", False),
+        "host/net-received": ("B", "network-bytes", True),
+        "host/net-sent": ("B", "network-bytes", True),
+    }

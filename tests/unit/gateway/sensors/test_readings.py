@@ -148,3 +148,10 @@ def test_a_wrong_format_names_its_table() -> None:
                 {"type": "switch", "name": "a", "format": "senml"},
             ]
         )
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_reading_without_a_value_is_published_only_where_the_format_has_a_way(form: str) -> None:
+    bad = Record("roof/temperature", "Cel", None, 1_760_000_000.0, 7, "bad")
+    payload = MqttForm(form).payload(bad, "gw/")
+    assert payload == (bad.encode() if form == "msgpack" else None)

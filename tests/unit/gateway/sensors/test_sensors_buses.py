@@ -148,6 +148,16 @@ async def test_an_output_drives_its_pin_and_gives_it_back(pins: MockFactory) -> 
     again.close()
 
 
+@pytest.mark.parametrize(("more", "bounce_s"), [({}, None), ({"bounce_s": 0.05}, 0.05)])
+async def test_a_change_soon_after_another_is_not_told_where_the_table_says_so(
+    pins: MockFactory, more: dict[str, float], bounce_s: float | None
+) -> None:
+    sensor = built(type="gpio-in", name="door", pin=17, **more)
+    await read(sensor)
+    assert pins.pin(17).bounce == bounce_s
+    sensor.close()
+
+
 async def test_a_pin_is_free_until_it_is_read(pins: MockFactory) -> None:
     first, second = (built(type="gpio-out", name="pump", pin=4) for _ in range(2))
     await read(first)

@@ -31,7 +31,14 @@ from gateway.sensors.bounded_workshop import BoundedWorkshop
 from gateway.sensors.catalogue import ConfiguredSensor, Workshop
 from gateway.sensors.gpio import OutputPin
 from gateway.sensors.options import SensorConfigError
-from gateway.sensors.stock import MAX_ADDED, Misfit, SensorConflictError, SensorPlan, SensorStock
+from gateway.sensors.stock import (
+    MAX_ADDED,
+    Misfit,
+    SensorConflictError,
+    SensorPlan,
+    SensorStock,
+    StockError,
+)
 from gateway.tools import cli
 from gateway.tools.commands import sensors as command
 from gateway.tools.commands.errors import WrongUseError
@@ -563,11 +570,58 @@ def test_no_more_are_added_than_the_file_is_to_hold(tmp_path: Path) -> None:
         one.with_added(switch("more"))
 
 
-@pytest.mark.parametrize("damage", [b"", b"[]", b'{"sensors": [1]}', b"\xff"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *[b"", b"[]", b'{"sensors": [1]}', b"\xff", b'{"version": 2, "sensors": []}'],
+        *[b'{"version": 1, "sensors": {}}', b'{"version": 1, "sensors": [1]}'],
+    ],
+)
 def test_a_damaged_file_is_set_aside_as_it_was(tmp_path: Path, damage: bytes) -> None:
     (tmp_path / "sensors.json").write_bytes(damage)
     assert not stock(tmp_path).recalled([], Workshop().build).added
     assert (tmp_path / "sensors.json.damaged-1").read_bytes() == damage
+
+
+def test_a_file_that_can_not_be_written_or_read_is_named(tmp_path: Path) -> None:
+    one = stock(tmp_path / "none")
+    with pytest.raises(StockError) as raised:
+        one.write(one.with_added(switch("a")))
+    assert str(raised.value) == f"{tmp_path}/none/sensors.json: No such file or directory"
+    assert one.plan.tables == ()
+    (tmp_path / "file").touch()
+    with pytest.raises(StockError) as raised:
+        stock(tmp_path / "file").recalled([], Workshop().build)
+    assert str(raised.value) == f"{tmp_path}/file/sensors.json: Not a directory"
+
+
+def test_what_has_become_of_its_process_is_told_of_the_table_it_was_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tables = [switch("a"), {"type": "own:Soil", "name": "b"}, {"type": "own:Soil", "name": "c"}]
+    for where, named in (("", "sensors[1]"), ("sensors[2]", "sensors[2]")):
+
+        def end(_: object, _request: object, where: str = where) -> None:
+            raise driver_process.ChildFailedError(where, "it has ended")
+
+        monkeypatch.setattr(driver_process.DriverProcesses, "come_of", end)
+        with pytest.raises(SensorConfigError) as raised:
+            BoundedWorkshop(Workshop())(tables)
+        assert (raised.value.key, raised.value.why) == (named, "it has ended")
+
+
+def test_a_call_that_ends_its_thread_has_failed_and_gives_its_room_back() -> None:
+    calls = bounded_calls.BoundedCalls(limit_s=60.0, most=1)
+
+    def leave() -> None:
+        raise SystemExit(7)
+
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match=r"^SystemExit: 7$"):
+            calls.come_of(leave)
+    with pytest.raises(ZeroDivisionError):
+        calls.come_of(lambda: 1 / 0)
+    assert calls.come_of(lambda: 7) == 7
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import tomllib
 from collections.abc import AsyncIterator
 from functools import partial
@@ -30,7 +31,7 @@ from gateway.sensors.coap_device import CoapDevice, CoapSensor
 from gateway.sensors.mqtt_device import MessageError, MessageForm, MqttActuator, pointed
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import CALL_S, Sampler
-from gateway.sensors.sensor import SensorError
+from gateway.sensors.sensor import SensorError, ValueRefusedError
 from record_formats.record import Record, decode
 from record_formats.value import Value
 
@@ -496,6 +497,7 @@ async def test_a_coap_device_that_is_not_there_says_so(place: Place) -> None:
         ({"type": "mqtt", "topic": "$SYS/a"}, "topic: '$SYS/a' is no topic of clients"),
         ({"type": "mqtt", "topic": "a", "command_topic": "a"}, "command_topic: is the device's"),
         ({"type": "mqtt", "topic": "a", "pointer": "x"}, "pointer: 'x' does not begin with '/'"),
+        ({"type": "mqtt", "topic": "a", "payload": "text", "pointer": "/x"}, "pointer: text has"),
         ({"type": "mqtt", "topic": "a", "kind": "flag"}, "kind: 'flag' is none of"),
         ({"type": "mqtt", "topic": "a", "on": "x"}, "on: needs another `off`"),
         ({"type": "coap", "uri": "http://a"}, "uri: http://a: scheme 'http'"),
@@ -507,3 +509,110 @@ def test_a_wrong_table_of_a_device_is_named(table: dict[str, Any], named: str) -
     with pytest.raises(SensorConfigError) as raised:
         Workshop().build([{"name": "a", **table}])
     assert str(raised.value).removeprefix("sensors[0].").startswith(named)
+
+
+KEYS = "garden:" + "ab" * 16 + "\nroof:" + "cd" * 16 + "\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "more", "named"),
+    [
+        (None, {}, "psk_file: {}: No such file or directory"),
+        ("no key", {}, "psk_file: {}:1: no colon"),
+        ("# none yet\n", {}, "psk_identity: missing"),
+        (KEYS, {"psk_identity": "shed"}, "psk_identity: 'shed' is not in {}"),
+    ],
+)
+def test_a_key_of_a_coap_device_that_is_not_there_is_named(
+    tmp_path: Path, keys: str | None, more: dict[str, Any], named: str
+) -> None:
+    file = tmp_path / "keys"
+    table = {"type": "coap", "name": "a", "uri": "coaps://a", "psk_file": str(file), **more}
+    if keys is not None:
+        file.write_text(keys)
+        file.chmod(0o600)
+    with pytest.raises(SensorConfigError) as raised:
+        Workshop().build([table])
+    assert str(raised.value).removeprefix("sensors[0].").startswith(named.format(file))
+
+
+def test_a_coap_device_is_known_by_the_first_key_of_its_file_or_by_that_of_its_table(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "keys"
+    file.write_text(KEYS)
+    file.chmod(0o600)
+    table = {"type": "coap", "name": "a", "uri": "coaps://a", "psk_file": str(file)}
+    for more in ({}, {"psk_identity": "roof"}):
+        (built,) = Workshop().build([{**table, **more}])
+        assert isinstance(built.sensor, CoapSensor)
+
+
+class AnsweringClient(CoapClient):
+    """Gives one answer, and notes what it was asked."""
+
+    def __init__(self, answer: Response) -> None:
+        super().__init__()
+        self.answer = answer
+        self.asked: list[tuple[str, Any, Any]] = []
+
+    async def request(self, method: str, uri: str, **of_request: Any) -> Response:
+        assert uri == "coap://h/t"
+        self.asked.append((method, of_request.get("payload"), of_request.get("content_format")))
+        return self.answer
+
+
+class AnsweringDevice(CoapDevice):
+    """A device whose client has one answer."""
+
+    answers: AnsweringClient
+
+    @property
+    def client(self) -> CoapClient:
+        return self.answers
+
+
+async def test_what_a_coap_device_answers_to_a_value_is_told_whole() -> None:
+    device = AnsweringDevice("coap://h/t", MessageForm())
+
+    def answer(code: str, payload: bytes = b"") -> None:
+        device.answers = AnsweringClient(Response(code, payload, None))
+
+    answer("2.04")
+    await device.put(1.5)
+    await device.put(b"\x00\xff")
+    assert device.answers.asked == [("PUT", b"1.5", 0), ("PUT", b"\x00\xff", 42)]
+    answer("4.00", b"x" * 81)
+    with pytest.raises(ValueRefusedError, match=rf"^the device: {'x' * 80}$"):
+        await device.put(1.0)
+    for code, payload, why in (
+        ("4.05", b"", "4.05"),
+        ("5.03", b"wait\xff", "5.03 wait\ufffd"),
+        ("4.01", b"no", "4.01 no"),
+    ):
+        answer(code, payload)
+        with pytest.raises(ClientError, match=f"^{re.escape(why)}$"):
+            await device.put(1.0)
+        with pytest.raises(ClientError, match=f"^{re.escape(why)}$"):
+            await device.get()
+
+
+@pytest.mark.parametrize(
+    ("pointer", "payload", "found"),
+    [
+        *[("", b'[{"n":"a","v":1},{"n":"b","v":2}]', 1.0)],
+        *[("b", b'[{"n":"a","v":1},{"n":"b","v":2}]', 2.0)],
+        *[("c", b'[{"n":"a","v":1}]', "no record 'c'"), ("", b'[{"s":1}]', "no record ''")],
+        ("", b'[{"vs":"x"}]', "'x' is not a number"),
+    ],
+)
+async def test_of_a_pack_the_record_is_taken_that_the_pointer_names(
+    pointer: str, payload: bytes, found: float | str
+) -> None:
+    device = AnsweringDevice("coap://h/t", MessageForm("text", "number", pointer))
+    device.answers = AnsweringClient(Response("2.05", payload, senml.CONTENT_FORMAT))
+    if isinstance(found, float):
+        assert await device.get() == found
+        return
+    with pytest.raises(ValueError, match=found):
+        await device.get()

@@ -262,3 +262,18 @@ def test_a_gateway_finds_a_driver_without_pythonpath(
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert named.format(folder=tmp_path) in line
+
+
+def test_an_installed_module_that_can_not_be_imported_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "field_bus_of_ours.py").write_text("raise OSError('no bus')\n")
+    (tmp_path / "field_bus_half.py").write_text("import field_bus_lacking\n")
+    sys.path.append(str(tmp_path))
+    told = refused(None, type="field_bus_of_ours:Soil")
+    assert told.endswith("'field_bus_of_ours:Soil': OSError: no bus")
+    told = refused(None, type="field_bus_half:Soil")
+    assert told.endswith("ModuleNotFoundError: No module named 'field_bus_lacking'")
+    told = refused(tmp_path / "own", type="field_bus_none:Soil")
+    assert told.endswith(
+        f"'field_bus_none:Soil': no field_bus_none.py in {tmp_path}/own,"
+        " and no module 'field_bus_none' is installed"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from gateway.sensors.host import host_sensors
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.recorded import Series, SeriesError
 from gateway.sensors.replay import Playback, Replay
-from gateway.sensors.sensor import Sensor
+from gateway.sensors.sensor import Actuator, Sensor
 from gateway.sensors.switch import Switch
 
 
@@ -182,3 +183,57 @@ def test_a_table_says_when_its_sensor_is_wrong() -> None:
         assert each.rules.silent_after_s(10) == 600
     (switch,) = build_sensors([{"type": "switch", "name": "a"}])
     assert switch.rules.silent_after_s(300) == 900
+
+
+def test_a_sensor_has_a_name_of_200_characters_and_an_interval() -> None:
+    longest = "/".join(["a" * 63] * 3) + "/" + "a" * 8
+    assert Switch(longest).name == longest
+    with pytest.raises(ValueError, match=r"^name: longer than 200$"):
+        Switch(longest + "a")
+    with pytest.raises(ValueError, match=r"^name: '' is not 1 to 63 lower-case letters"):
+        Switch("a//b")
+    for wrong in (0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=r"^interval_s: .* is not greater than 0$"):
+            Switch("a", interval_s=wrong)
+    assert Switch("a", interval_s=1e-6).interval_s == 1e-6
+
+
+async def test_what_a_class_lacks_is_named_and_so_is_a_sensor() -> None:
+    class Bare(Actuator):
+        is_quick = True
+
+    bare = Bare("bed/1")
+    assert repr(bare) == "Bare('bed/1')"
+    for call in (bare.read, lambda: bare.write(1.0)):
+        with pytest.raises(NotImplementedError, match=r"^Bare\.(read|write)$"):
+            call()
+
+
+def test_a_playback_goes_forward_from_its_beginning_on() -> None:
+    series = Series("Cel", [0, 10], [1.0, 2.0])
+    assert [Playback(series).after(at) for at in (0, 9, 10)] == [1, 1, 2]
+    assert [Playback(series, 2.0, 3.0).after(at) for at in (0, 3, 4)] == [1, 1, 2]
+    for more, why in (
+        ({"speed": 0.0}, "speed: 0.0 is not greater than 0"),
+        ({"speed": float("nan")}, "speed: nan is not greater than 0"),
+        ({"offset_s": -0.1}, "offset_s: -0.1 is less than 0"),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
+            Playback(series, **more)
+
+
+def test_a_series_has_two_points_at_least_and_as_many_times_as_values() -> None:
+    assert len(Series("", [0, 1], [1.0, 2.0])) == 2
+    for times, values in (([0], [1.0]), ([0, 1], [1.0]), ([0, 1], [1.0, 2.0, 3.0])):
+        with pytest.raises(SeriesError, match=f"^{len(times)} times with {len(values)} values$"):
+            Series("", times, values)
+
+
+def test_a_series_has_no_more_points_than_a_gateway_is_to_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recorded, "MAX_POINTS", 3)
+    lines = ["elapsed_s,Cel", "0,1", "1,2", "2,3"]
+    assert len(recorded.parse(lines, "own.csv")) == 3
+    with pytest.raises(SeriesError, match=r"^own\.csv: line 5: over 3 points$"):
+        recorded.parse([*lines, "3,4"], "own.csv")

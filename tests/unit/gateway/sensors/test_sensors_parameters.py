@@ -157,6 +157,15 @@ def test_a_class_of_ones_own_has_the_parameters_of_its_constructor(folder: Path)
     assert found["name"].is_needed
 
 
+def test_of_a_class_with_hints_that_nobody_can_resolve_any_value_is_taken(folder: Path) -> None:
+    source = "from __future__ import annotations\n" + OWN.replace("channel: int", "channel: Pin")
+    (folder / "soil_hints.py").write_text(source)
+    found = {one.name: one for one in described("soil_hints:Soil", folder).parameters}
+    assert {one.kind for name, one in found.items() if name != "name"} >= {"any"}
+    assert (found["channel"].kind, found["channel"].is_needed) == ("any", True)
+    assert (found["gain"].kind, found["gain"].default) == ("any", 1.5)
+
+
 def test_drivers_are_listed_for_people_and_for_forms(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sensors", "drivers"]) == 0
     assert "gpio-in" in capsys.readouterr().out

@@ -11,6 +11,8 @@ import psutil
 import pytest
 from driver_children import driver_children
 
+from gateway.sensors import driver_process
+from gateway.sensors.driver_process import ChildFailedError, DriverProcesses, DriverRequest
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.trying import SensorTrials, TrialFailedError, TrialLateError, TriedSensor
 from gateway.tools import cli
@@ -245,3 +247,15 @@ def test_the_tables_of_a_configuration_come_change_and_go_and_its_comments_stay(
         assert sensors(*words) == code
         assert why in capsys.readouterr().err
     assert configuration.read_text().rstrip() == first.rstrip()
+
+
+def test_a_process_that_says_nothing_at_all_is_ended_and_told_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver_process, "START_S", 0.0)
+    request = DriverRequest("build", None, [("sensors[0]", {"type": "switch"})], False, 1.0)
+    processes = DriverProcesses(1)
+    for _ in range(2):  # the room of the first is given back
+        with pytest.raises(ChildFailedError, match=r"^no Python has come up within 0 s$") as raised:
+            processes.come_of(request)
+        assert raised.value.where == ""
