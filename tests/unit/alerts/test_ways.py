@@ -26,6 +26,7 @@ from authority import Authority
 from alerts.desk import trial
 from alerts.record import RecordsRefusedError, WayOut
 from alerts.terms import CHAT_SERVICES
+from alerts.text import stamp
 from alerts.ways.alertmanager import AlertmanagerWay
 from alerts.ways.deadline import DeadlineError
 from alerts.ways.http_post import HttpServer
@@ -603,3 +604,20 @@ def test_a_syslog_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file") as refused:
         way.take([RAISED])
     assert in_words(refused.value) == f"{tmp_path}/log: No such file or directory"
+
+
+def test_the_arguments_of_a_webhooks_address_are_sent_behind_its_path() -> None:
+    with serving(OK) as server:
+        for url, path, target in (
+            (f"{server.url}?key=1&x", "", b"/hook?key=1&x"),
+            (f"{server.url}/?key=1", "/topic", b"/hook/topic?key=1"),
+            (server.url.removesuffix("/hook"), "", b"/"),
+        ):
+            HttpServer.at(url).post(b"x", {}, path)
+            assert server.requests[-1].split(b" ")[:2] == [b"POST", target]
+
+
+def test_a_time_beyond_the_calendar_is_told_as_the_first_of_all() -> None:
+    assert stamp(1_700_000_000_999_999) == "2023-11-14T22:13:20Z"
+    for beyond in (1 << 70, -(1 << 70)):
+        assert stamp(beyond) == "1970-01-01T00:00:00Z"

@@ -18,6 +18,7 @@ from gateway.alerting.section import (
     RouteSection,
     SyslogSection,
     TelegramSection,
+    WebhookSection,
 )
 from gateway.alerting.ways import open_ways
 from gateway.base.toml.toml_file import ConfigError, read
@@ -74,6 +75,18 @@ def faults(tmp_path: Path, lines: str) -> list[str]:
         ('telegram = {chat = "1"}', "alerts.telegram.token_file: missing"),
         ('chat = {service = "irc", url_file = "hook"}', "alerts.chat.service: 'irc'"),
         ('chat = {service = "slack"}', "alerts.chat.url_file: missing"),
+        ("after_s = 3", "alerts.after_s: 3 is not a table"),
+        (MAIL.replace('["ops@example.org"]', "[]") + "}", "alerts.mail.to: names nobody"),
+        (MAIL + ", port = 0}", "alerts.mail.port: 0 is not 1 to 65535"),
+        (MAIL + ', password_file = "secret"}', "alerts.mail.user: is missing: a log-in has both"),
+        (
+            'alertmanager = {url = "https://x", user = "x"}',
+            "alerts.alertmanager.password_file: is missing: a log-in has both, or neither",
+        ),
+        (
+            'alertmanager = {url = "https://x", password_file = "secret"}',
+            "alerts.alertmanager.user: is missing: a log-in has both, or neither",
+        ),
         (MAIL + ', user = "x"}', "alerts.mail.password_file: is missing"),
         (
             MAIL + ', user = "jürgen", password_file = "secret"}',
@@ -206,3 +219,22 @@ def test_a_way_that_comes_or_goes_at_a_reload_takes_a_restart_and_is_named(tmp_p
     after = replace(before, alerts=AlertsSection(syslog=SyslogSection()))
     assert change.take_over(before, after)[1] == ["alerts.syslog"]
     assert change.take_over(after, before)[1] == ["alerts.syslog"]
+
+
+def test_authorities_or_a_secret_that_can_not_be_read_are_named_with_their_field(
+    tmp_path: Path,
+) -> None:
+    none, file = tmp_path / "none", tmp_path / "secret"
+    webhook = WebhookSection("https://gw.example.org", ca_file=none)
+    with pytest.raises(ConfigError) as raised:
+        open_ways(AlertsSection(webhook=webhook), "gw")
+    told = f"alerts.webhook.ca_file: {none}: No such file or directory"
+    assert str(raised.value) == told
+    for text in ("", "\nbehind\n", "a\tb\n"):
+        file.write_text(text)
+        file.chmod(0o600)
+        webhook = WebhookSection("https://gw.example.org", file)
+        with pytest.raises(ConfigError) as raised:
+            open_ways(AlertsSection(webhook=webhook), "gw")
+        told = f"alerts.webhook.secret_file: {file}: its first line is no secret"
+        assert str(raised.value) == told

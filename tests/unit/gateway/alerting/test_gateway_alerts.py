@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from dataclasses import replace
@@ -17,6 +18,7 @@ from alerts.terms import AlertRoute
 from gateway.alerting import rules
 from gateway.alerting.gateway_alerts import GatewayAlerts
 from gateway.alerting.judging import SeenByGateway
+from gateway.alerting.orders import AlertOrderError, acknowledgement, carry_out
 from gateway.alerting.plan import AlertPlan
 
 PLAN = AlertPlan(ways=("mail", "ntfy"), gather_s=0)
@@ -420,3 +422,48 @@ def test_a_site_of_fifty_that_loses_its_power_is_one_alert_of_a_fleet_of_a_thous
         Counter(change for _, change, _ in reporter.taken)["cleared"]
         == Counter(change for _, change, _ in reporter.taken)["raised"]
     )
+
+
+def ordered(gateway: OneGateway, **order: Any) -> dict[str, Any]:
+    return carry_out(gateway.alerts, json.dumps(order).encode(), "ada", "gw-a", "campus/north")
+
+
+def test_a_trial_goes_by_the_ways_that_it_names_or_by_all_and_by_no_other() -> None:
+    gateway = OneGateway()
+    assert ordered(gateway, do="test", ways=["ntfy"]) == {"ways": ["ntfy"]}
+    assert ordered(gateway, do="test") == {"ways": ["mail", "ntfy"]}
+    with pytest.raises(AlertOrderError, match=r"^'fax': the configuration has mail, ntfy$"):
+        ordered(gateway, do="test", ways=["mail", "fax"])
+    bare = OneGateway(AlertPlan())
+    with pytest.raises(AlertOrderError, match=r"^'fax': the configuration has none at all$"):
+        ordered(bare, do="test", ways=["fax"])
+    with pytest.raises(AlertOrderError, match=r"^no way out is configured: docs/alerts\.md has"):
+        ordered(bare, do="test")
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        *[
+            {},
+            {"do": "nothing"},
+            {"do": "ack"},
+            {"do": "close", "alert": 7},
+            {"do": "test", "x": 1},
+        ],
+        {"do": "silence", "match": {"colour": "red"}, "for_s": 60},
+    ],
+)
+def test_what_is_no_order_is_refused_with_the_reason(order: dict[str, Any]) -> None:
+    with pytest.raises(AlertOrderError, match=r"."):
+        ordered(OneGateway(), **order)
+
+
+def test_a_word_on_the_topic_is_the_name_of_an_alert_or_json() -> None:
+    bare = acknowledgement(b" silent-1 \n")
+    assert json.loads(bare) == {"do": "ack", "alert": "silent-1", "note": ""}
+    noted = acknowledgement(b' {"alert": "silent-1", "note": "on my way"}')
+    assert json.loads(noted) == {"do": "ack", "alert": "silent-1", "note": "on my way"}
+    for wrong in (b"\xff", b"{", b'{"note": "x"}', b'{"alert": "a", "who": "b"}'):
+        with pytest.raises(AlertOrderError, match=r"^no name of an alert, and no JSON: "):
+            acknowledgement(wrong)

@@ -180,3 +180,15 @@ def test_words_are_bounded_and_one_that_says_nothing_is_refused(
     with pytest.raises(ProtocolError):
         seen.lost.receive(Entry(TOLD_TOPIC + "gw-leaf", b"\xc1"), header)
     seen.lost.receive(Entry("$hedgerow/other", b""), header)
+
+
+def test_of_more_lost_gateways_than_are_remembered_the_first_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lost_gateways, "MAX_LOST", 2)
+    seen = Seen()
+    seen.loses("gw-leaf")
+    seen.loses("gw-leaf", "gw-next")
+    assert seen.lost.look().lost == {"gw-leaf", "gw-next"}
+    seen.loses("gw-leaf", "gw-next", "gw-head")
+    assert seen.lost.look().lost == {"gw-next", "gw-head"}

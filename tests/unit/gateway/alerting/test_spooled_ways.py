@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from unreadable_files import Unopened
 
 from alerts import outgoing
 from alerts.desk import trial
@@ -249,3 +250,35 @@ def test_the_folder_of_what_waits_is_made_or_named(tmp_path: Path) -> None:
     for folder in ("file", "file/below"):
         with pytest.raises(ConfigError, match=r"state_dir: .*/file: a file, not a folder"):
             fleet_ways.opened(FleetWaysSection(tmp_path / folder, alerts))
+
+
+def test_what_was_told_and_can_not_be_noted_is_told_of_in_the_log(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    way = Way()
+    way.may_answer.clear()
+    made = spool.ways(mail=way)
+    made.take(records(1))
+    until(lambda: way.tries)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gateway.base.kept_file.KeptFile.write", full)
+        way.may_answer.set()
+        until(lambda: f"{spool.file}: No space left on device" in caplog.text)
+    assert made.figures()["mail"].delivered == 1
+
+
+def test_what_waits_and_can_not_be_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alerts = AlertsSection(syslog=SyslogSection("127.0.0.1:1"))
+    fleet_ways.opened(FleetWaysSection(tmp_path, alerts)).close()
+    (tmp_path / fleet_ways.FILE_NAME).touch()
+    Unopened(monkeypatch, fleet_ways.FILE_NAME)
+    with pytest.raises(ConfigError) as raised:
+        fleet_ways.opened(FleetWaysSection(tmp_path, alerts))
+    file = tmp_path / fleet_ways.FILE_NAME
+    assert str(raised.value) == f"state_dir: {file}: Too many open files"

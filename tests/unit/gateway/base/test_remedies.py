@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dtls.errors import HandshakeFailedError, HandshakeTimeoutError
-from gateway.base.remedies import remedy
+from gateway.base.remedies import is_denied, remedy
 from gateway.base.toml.toml_file import ConfigError, Fault, hold
 from gateway.tools.commands.errors import FailedError
 
@@ -75,3 +75,22 @@ def raised_from(error: Exception) -> FailedError:
         raise FailedError("it did not work out") from error
     except FailedError as failed:
         return failed
+
+
+def test_a_file_of_a_number_that_no_user_has_is_told_with_the_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def owner(_path: Path, **_: bool) -> str:
+        raise KeyError("uid not found")
+
+    monkeypatch.setattr(Path, "owner", owner)
+    denied = PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
+    told = f"it is user {os.getuid()}'s: repeat this as that user, or with sudo"
+    assert remedy(raised_from(denied)) == told
+
+
+def test_what_was_denied_is_known_through_all_that_was_raised_from_it() -> None:
+    assert is_denied(raised_from(PermissionError(errno.EACCES, "Permission denied")))
+    assert is_denied(PermissionError())
+    assert not is_denied(raised_from(OSError(errno.ENOENT, "No such file")))
+    assert not is_denied(None)

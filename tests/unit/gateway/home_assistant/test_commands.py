@@ -76,3 +76,15 @@ async def test_an_actuator_whose_topic_alone_changes_is_set_by_the_last_command(
     assert devices.told == [(valve, 1.0), (valve, 1.0)]
     assert devices.refused == []
     await devices.commands.stop()
+
+
+async def test_what_is_being_set_when_all_ends_is_ended_and_nothing_is_set_behind_it() -> None:
+    valve = Switch("valve")
+    devices = Devices(valve)
+    devices.hear(b"1")
+    await turns(3)
+    devices.hear(b"0")
+    await devices.commands.stop()
+    devices.let_go.set()
+    await turns(3)
+    assert devices.told == [(valve, 1.0)]

@@ -250,6 +250,19 @@ def test_what_a_table_may_not_say_is_named(more: dict[str, Any], named: str) -> 
     assert str(raised.value).startswith(named)
 
 
+def test_a_text_has_no_class_of_home_assistants() -> None:
+    class Display(Actuator):
+        kind: ValueKind = "text"
+
+    display = configured(Display("display"), device_class="moisture")
+    with pytest.raises(ConfigError) as raised:
+        announced(display)
+    assert str(raised.value) == (
+        "sensors[0].home_assistant.device_class: "
+        "'moisture': Home Assistant's component 'text' has none"
+    )
+
+
 @pytest.mark.parametrize("name", ["availability", "pump/set"])
 def test_a_sensor_may_not_have_a_topic_that_is_needed(name: str) -> None:
     with pytest.raises(ConfigError, match=r"sensors\[0\].name: .* its topic is"):

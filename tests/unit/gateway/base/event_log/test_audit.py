@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import stat
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gateway.base.event_log.audit import AuditTrail
+from gateway.base.event_log.audit import TEXT_CHARACTERS, AuditTrail, current_user
 
 
 def test_changes_come_back_in_order(tmp_path: Path) -> None:
@@ -153,3 +154,64 @@ def test_who_wants_changes_of_a_kind_reads_no_others(tmp_path: Path, parsed: lis
     parsed.clear()
     assert list(trail.changes_of(kind)) == expected
     assert len(parsed) == len(expected) + 2
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_change_stands_in_the_file_that_is_current_when_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_replaced: bool
+) -> None:
+    """Another process puts the file aside between its opening here and its lock."""
+    path, real, was_moved = tmp_path / "audit.jsonl", os.open, list[int]()
+
+    def opened(file: Any, *more: Any, **options: Any) -> int:
+        descriptor = real(file, *more, **options)
+        if file == path and not was_moved:
+            was_moved.append(descriptor)
+            path.replace(tmp_path / "audit.jsonl.1")
+            if is_replaced:
+                path.touch()
+        return descriptor
+
+    monkeypatch.setattr(os, "open", opened)
+    AuditTrail(path).append("alice", "changed")
+    assert (tmp_path / "audit.jsonl.1").read_bytes() == b""
+    assert json.loads(path.read_bytes())["what"] == "changed"
+
+
+def test_a_file_is_put_aside_when_it_has_grown_as_long_as_it_may(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    AuditTrail(path).append("alice", "first", 1.0)
+    size = path.stat().st_size
+    AuditTrail(path, most_bytes=size + 1).append("alice", "second", 1.0)
+    assert not (tmp_path / "audit.jsonl.1").exists()
+    AuditTrail(path, most_bytes=path.stat().st_size).append("alice", "third", 1.0)
+    assert [one.what for one in AuditTrail(path).newest(2)] == ["third", "second"]
+    assert len(path.read_bytes().splitlines()) == 1
+
+
+def test_a_text_of_others_is_cut_only_where_it_is_too_long(tmp_path: Path) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl")
+    trail.remark("a" * TEXT_CHARACTERS, "changed", names=["b" * (TEXT_CHARACTERS + 1)], count=7)
+    (change,) = trail.newest(5)
+    cut = "b" * (TEXT_CHARACTERS - 3) + "..."
+    assert (change.who, change.of) == ("a" * TEXT_CHARACTERS, {"names": [cut], "count": 7})
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "told"),
+    [
+        *[("ada", "", "ada"), ("ada", "ada", "ada"), ("root", "ada", "root (sudo by ada)")],
+        ("", "ada", f"{os.getuid()} (sudo by ada)"),
+    ],
+)
+def test_who_runs_this_is_told_with_who_became_that_user(
+    monkeypatch: pytest.MonkeyPatch, name: str, before: str, told: str
+) -> None:
+    def getuser() -> str:
+        if not name:  # a number that no user has
+            raise KeyError("getpwuid(): uid not found")
+        return name
+
+    monkeypatch.setattr(getpass, "getuser", getuser)
+    monkeypatch.setenv("SUDO_USER", before)
+    assert current_user() == told

@@ -194,3 +194,30 @@ def test_any_text_is_a_key_or_is_refused(typed: str) -> None:
 )
 def test_a_value_is_one_of_toml_or_a_text(typed: str, value: Any) -> None:
     assert written_value.value(typed) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value", "why"),
+    [
+        ("a.b = 1\n", ("a", "b"), None, "is written in a way that can't be changed key by key: "),
+        ("a = 1\n", ("a", "b"), 2, "a is no table"),
+        ("a.b = 1\n", ("a", "b", "c"), 2, "a.b is no table"),
+        ("[[a]]\nb = 1\n", ("a", "b"), 2, "a is no table"),
+        ("a = 1\n", ("a",), object(), "can't be changed so: "),
+        ("a = 1\n", ("a",), {1: 2}, "can't be changed so: "),
+        ("a = \n", ("a",), 1, "not TOML: "),
+    ],
+)
+def test_a_document_that_can_not_be_changed_so_stays_and_the_reason_is_told(
+    text: str, path: tuple[str, ...], value: Any, why: str
+) -> None:
+    with pytest.raises(EditError) as raised:
+        edited.with_keys(text, [KeyChange(path, value)])
+    assert str(raised.value).startswith(why)
+
+
+def test_a_document_has_a_longest_form_that_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(edited, "MOST_BYTES", 6)
+    assert edited.with_keys("a = 1\n", [KeyChange(("a",), 2)]) == "a = 2\n"
+    with pytest.raises(EditError, match=r"^has 7 characters, over 6: edit it by hand$"):
+        edited.with_keys("a = 10\n", [KeyChange(("a",), 2)])
