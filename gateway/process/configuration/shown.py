@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -47,7 +46,7 @@ class ShownKey:
             "source": self.source,
             "line": self.line or None,
             "kind": key.kind_in_words,
-            "default": None if key.is_needed else _plain(key.default),
+            "default": None if key.is_needed else _public(key.default),
             "is_needed": key.is_needed,
             "range": bounds,
             "choices": None if key.choices is None else list(key.choices),
@@ -76,7 +75,7 @@ def shown(text: str, document: Mapping[str, Any]) -> Iterator[ShownKey]:
             line = lines.first(f"{key.path}[0]" if key.name == "sensors" else key.path)
             yield ShownKey(key, _public(held or value), source, line)
         else:
-            yield ShownKey(key, None if key.is_needed else _plain(key.default), DEFAULT)
+            yield ShownKey(key, None if key.is_needed else _public(key.default), DEFAULT)
 
 
 def _held(key: ConfigKey, value: Any) -> str | None:
@@ -84,16 +83,6 @@ def _held(key: ConfigKey, value: Any) -> str | None:
         return None
     found = systemd_credentials.held(Path(value).name)
     return None if found is None else str(found)
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
-    if isinstance(value, Path):
-        return str(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = dataclasses.fields(value)
-        return {field.name: _plain(getattr(value, field.name)) for field in fields}
-    return _public(value)
 
 
 def _public(value: Any) -> Any:

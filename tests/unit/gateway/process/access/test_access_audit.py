@@ -151,11 +151,17 @@ def test_a_trail_that_does_not_know_what_was_before_says_so(
     tmp_path: Path, settings: config.GatewaySettings
 ) -> None:
     access_audit.note(settings, "start")
-    for damage in (lambda file: file.write_bytes(b"\0"), lambda file: file.unlink()):
+    damages = (
+        lambda file: file.write_bytes(b"\0"),
+        lambda file: file.unlink(),
+        lambda file: file.write_bytes(b"[]"),
+        lambda file: file.write_bytes(b'{"psk_file": []}'),
+    )
+    for damage in damages:
         damage(tmp_path / "state" / "audited.json")
         access_audit.note(settings, "start")
     again = "the trail begins again, changes before are not known"
-    assert [one["what"] for one in changes(tmp_path)] == ["the trail begins", again, again]
+    assert [one["what"] for one in changes(tmp_path)] == ["the trail begins", *[again] * 4]
 
 
 def test_a_trail_that_can_not_be_written_is_told_of_and_catches_up(
@@ -168,3 +174,14 @@ def test_a_trail_that_can_not_be_written_is_told_of_and_catches_up(
         assert "No space left" in access_audit.note(settings, "reload")
     assert access_audit.note(settings, "reload") == ""
     assert changes(tmp_path)[-1]["removed"] == ["device-1"]
+
+
+def test_lists_of_neighbours_that_can_not_be_read_are_told_of_and_are_no_change(
+    tmp_path: Path, settings: config.GatewaySettings
+) -> None:
+    access_audit.note(settings, "start")
+    (tmp_path / "state" / access_audit.SPREAD).write_text(
+        "-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"
+    )
+    assert "revocations of neighbours: " in access_audit.note(settings, "reload")
+    assert len(changes(tmp_path)) == 1

@@ -38,3 +38,14 @@ def test_without_xdg_config_home_or_with_a_relative_one_it_is_below_the_home(
 
 def test_the_system_s_place_is_in_etc() -> None:
     assert Path("/etc/hedgerow/hedgerow.toml") == SYSTEM
+
+
+def test_a_file_that_may_not_be_looked_at_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_file(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", is_file)
+    system = tmp_path / "hedgerow.toml"
+    assert find({"HOME": str(tmp_path)}, system) == system

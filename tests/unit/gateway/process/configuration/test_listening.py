@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.base.toml.checks import hosts, is_wildcard
+from gateway.process.configuration import addresses, config
 from gateway.process.configuration import change as config_change
-from gateway.process.configuration import config
 from gateway.process.configuration.addresses import Addresses, reached, resolve
 from gateway.process.state_folder import listeners_file
 
@@ -156,13 +157,13 @@ async def test_a_name_without_an_address_is_one_line_that_names_the_field() -> N
 
 
 async def test_addresses_of_a_name_that_others_have_are_left_out_or_named() -> None:
-    addresses = ["192.0.2.7", "127.0.0.1"]
+    meant = ["192.0.2.7", "127.0.0.1"]
 
     async def known(_name: str) -> list[str]:
-        return addresses
+        return meant
 
     assert await resolve("mqtt.host", ["gw-north"], known) == ("127.0.0.1",)
-    addresses.pop()
+    meant.pop()
     why = "mqtt.host: 'gw-north' is 192.0.2.7, which this machine does not have"
     with pytest.raises(config.ConfigError, match=why):
         await resolve("mqtt.host", ["gw-north"], known)
@@ -204,3 +205,133 @@ def test_only_the_addresses_for_all_are_wildcards() -> None:
         False,
         False,
     ]
+
+
+# -- addresses of this machine ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("addresses", "found"),
+    [
+        *[(["0.0.0.0"], "127.0.0.1"), (["::"], "::1"), (["127.0.0.2", "0.0.0.0"], "127.0.0.1")],
+        *[([], "::1"), (["fe80::1%eth0"], "::1"), (["0.0.0.0", "10.0.0.1"], "10.0.0.1")],
+        *[(["127.0.0.2", "::1"], "127.0.0.2"), (["::1", "10.0.0.2", "10.0.0.1"], "10.0.0.2")],
+    ],
+)
+def test_a_machine_without_a_way_to_others_is_reached_at_its_loopback(
+    monkeypatch: pytest.MonkeyPatch, addresses: list[str], found: str
+) -> None:
+    def connect(_: socket.socket, _address: object) -> None:
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    assert reached(addresses) == found
+
+
+class FoundAddresses:
+    """A loop whose look-ups find what they are told."""
+
+    def __init__(self, *sockaddrs: tuple[object, ...]) -> None:
+        self._found = [(0, 0, 0, "", one) for one in sockaddrs]
+
+    async def getaddrinfo(self, name: str, _port: None, **_: object) -> list[tuple[object, ...]]:
+        assert name == "gw-north"
+        return list(self._found)
+
+
+async def test_an_address_of_one_link_is_known_with_the_link(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = FoundAddresses(
+        *[("192.0.2.7", 0), ("2001:db8::1", 0, 0, 0), ("fe80::1", 0, 0, 2)],
+        ("fe80::2%eth0", 0, 0, 3),
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(addresses.asyncio, "get_running_loop", lambda: found)
+        looked_up = await addresses.look_up("gw-north")
+    assert looked_up == ["192.0.2.7", "2001:db8::1", "fe80::1%2", "fe80::2%eth0"]
+
+
+# -- CoAP and the log ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("coap", "why"),
+    [
+        ("port = 5683\ndtls_port = 5683", "coap.dtls_port: 5683 is port already"),
+        ('port = "off"\nmulticast = true', 'coap.multicast: of no use where port is "off"'),
+        ('public = ["/a", "b"]', "coap.public: 'b' does not start with '/'"),
+        ("port = 65536", "coap.port: 65536 is no port: 0 to 65535"),
+        ('dtls_host = "a b"', "coap.dtls_host: 'a b' is neither"),
+        ('key_file = "tree.key"', "coap.key_file: of no use without certificate_file"),
+        (
+            'client_crl_file = "tree.key"',
+            "coap.client_crl_file: of no use without certificate_file",
+        ),
+        ('certificate_file = "tree.key"', "coap.key_file: missing, and certificate_file is given"),
+        (
+            'certificate_file = "tree.key"\nkey_file = "tree.key"',
+            "coap.client_ca_file: missing, and certificate_file is given",
+        ),
+    ],
+)
+def test_what_does_not_fit_together_for_coap_is_named(tmp_path: Path, coap: str, why: str) -> None:
+    with pytest.raises(config.ConfigError) as caught:
+        load(tmp_path, coap=coap)
+    assert why in str(caught.value)
+
+
+def test_two_listeners_of_coap_may_both_have_a_port_of_the_systems_choice(tmp_path: Path) -> None:
+    assert load(tmp_path, coap="port = 0\ndtls_port = 0").coap.ports == {"coap": 0}
+
+
+def test_a_log_holds_two_segments_of_4096_bytes_at_least() -> None:
+    least = config.LogSection(segment_bytes=4096, max_bytes=8192)
+    assert least.limit_bytes == 8192 + (64 << 20)
+    assert config.LogSection(max_bytes=128 << 20).limit_bytes == 256 << 20
+    for segment_bytes, max_bytes in ((4095, 8192), (4096, 8191)):
+        with pytest.raises(
+            config.ConfigError, match=r"^max_bytes: must hold two segments of at least 4096 bytes"
+        ):
+            config.LogSection(segment_bytes=segment_bytes, max_bytes=max_bytes)
+
+
+def test_a_limit_of_memory_is_none_or_64_mebibytes_at_least() -> None:
+    for limit_bytes in (0, 64 << 20):
+        assert config.MemorySection(limit_bytes).limit_bytes == limit_bytes
+    with pytest.raises(config.ConfigError, match="limit_bytes: 67108863 is neither 0 nor at least"):
+        config.MemorySection((64 << 20) - 1)
+
+
+# -- listeners.json on a disk that fails -----------------------------------------------------------
+
+
+def test_listeners_that_can_not_be_told_or_taken_back_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "none"
+    with pytest.raises(config.ConfigError) as raised:
+        listeners_file.tell(folder, "gw", {"mqtt": ["10.0.0.1:1"]})
+    assert raised.value.where == "gateway.state_dir"
+    assert raised.value.why.startswith(f"{folder}/")
+    assert raised.value.why.endswith(": No such file or directory")
+    listeners_file.remove(folder)
+    assert not caplog.records
+    (tmp_path / listeners_file.NAME).mkdir()
+    listeners_file.remove(tmp_path)
+    assert f"{tmp_path / listeners_file.NAME}: " in caplog.text
+
+
+def test_listeners_are_one_line_with_those_that_are_always_told_behind_the_others() -> None:
+    text = listeners_file.as_text({"mqtt": ["10.0.0.1:1", "[::1]:1"], "coap": ["10.0.0.1:2"]})
+    first, *others = text.split(", ")
+    assert first == "mqtt 10.0.0.1:1 [::1]:1"
+    assert {one.partition(" ")[0] for one in others} == set(listeners_file.ALWAYS_TOLD)
+    assert {one.partition(" ")[2] for one in others} == {"10.0.0.1:2", "None"}
+
+
+@pytest.mark.parametrize("damage", ["[]", '{"listeners": []}'])
+def test_a_file_that_tells_of_no_listeners_is_named(tmp_path: Path, damage: str) -> None:
+    (tmp_path / listeners_file.NAME).write_text(damage)
+    with pytest.raises(ValueError, match=f"^{tmp_path / listeners_file.NAME}: tells of no list"):
+        listeners_file.read(tmp_path)

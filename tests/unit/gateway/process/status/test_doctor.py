@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from gateway.process.status.doctor import DoctorObservations, Weight, findings
+from alerts.thresholds import ENDING_DAYS, HOT_CEL
+from gateway.backups.backup_state import BackupState
+from gateway.base.firmware import THROTTLED_NOW, UNDER_VOLTAGE_SINCE
+from gateway.process.status.doctor import DoctorObservations, Symptom, Weight, findings
 from gateway.tools import cli
 from gateway.tools.commands import doctor
 
@@ -114,6 +117,86 @@ def test_each_thing_is_named_with_its_weight(
     found = [one for one in findings(examined) if f"{one.about}: {one.what}".startswith(words)]
     assert [one.weight for one in found] == [weight], findings(examined)
     assert all(one.advice for one in found)
+
+
+@pytest.mark.parametrize(
+    ("state", "weight", "what", "advice"),
+    [
+        (
+            BackupState("overdue", "for 4 days\x1b", 9e5),
+            Weight.WRONG,
+            "overdue: for 4 days\\x1b",
+            "`journalctl -u hedgerow-gateway-backup`; once it is mended,"
+            " `systemctl start hedgerow-gateway-backup`",
+        ),
+        (
+            BackupState("trial failed", "no key", 5.0),
+            Weight.WRONG,
+            "trial failed: no key",
+            "`hedgerow backup check` where the key is; it clears with the next trial",
+        ),
+        (
+            BackupState("good", "no room", 5.0),
+            Weight.LOOK,
+            "the last one failed: no room",
+            "the one before is good: `journalctl -u hedgerow-gateway-backup`",
+        ),
+        (
+            BackupState("none yet", "no room"),
+            Weight.LOOK,
+            "the last one failed: no room",
+            "there is none yet: `journalctl -u hedgerow-gateway-backup`",
+        ),
+    ],
+)
+def test_a_backup_that_failed_is_told_with_what_stands_in_its_place(
+    state: BackupState, weight: Weight, what: str, advice: str
+) -> None:
+    assert findings(changed(backup=state)) == [Symptom(weight, "backup", what, advice)]
+
+
+def test_a_backup_that_is_good_or_off_is_not_told_of() -> None:
+    for state in (BackupState("good", "", 5.0), BackupState("off"), BackupState("none yet")):
+        assert findings(changed(backup=state)) == []
+
+
+@pytest.mark.parametrize(
+    ("at", "beyond"),
+    [
+        ({"free_bytes": 64_000_000}, {"free_bytes": 63_999_999}),
+        ({"temperature_c": HOT_CEL - 0.1}, {"temperature_c": HOT_CEL}),
+        ({"clock_is_set": True}, {"clock_is_set": False}),
+        ({"throttled": 0}, {"throttled": THROTTLED_NOW}),
+        ({"throttled": None}, {"throttled": UNDER_VOLTAGE_SINCE}),
+        ({"reboot_for": None}, {"reboot_for": []}),
+    ],
+)
+def test_each_limit_of_the_machine_is_exact(at: dict[str, Any], beyond: dict[str, Any]) -> None:
+    assert findings(changed(**at)) == []
+    assert len(findings(changed(**beyond))) == 1
+
+
+@pytest.mark.parametrize(
+    ("days", "told_days"),
+    [
+        (ENDING_DAYS, []),
+        (ENDING_DAYS - 1, [(Weight.LOOK, f"f: 'gw-a' ends in {ENDING_DAYS - 1} days")]),
+        (0, [(Weight.LOOK, "f: 'gw-a' ends in 0 days")]),
+        (-1, [(Weight.WRONG, "f: 'gw-a' has ended")]),
+    ],
+)
+def test_a_certificate_is_told_of_before_its_end(
+    days: int, told_days: list[tuple[Weight, str]]
+) -> None:
+    found = findings(told(certificates=[{"field": "f", "name": "gw-a", "days_left": days}]))
+    assert [(one.weight, one.what) for one in found] == told_days
+    assert all(("timedatectl" in one.advice) == (days < 0) for one in found)
+
+
+def test_a_gateway_that_is_alone_in_the_fleet_lacks_no_link() -> None:
+    assert findings(told(neighbours=[], members=["gw-a"])) == []
+    both = [{"id": "gw-b", "forwarding": False}, {"id": "gw-c", "forwarding": True}]
+    assert findings(told(neighbours=both)) == []
 
 
 def test_who_may_not_look_is_told_so_and_not_to_mend_what_is_not_wrong() -> None:
