@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import io
+import json
+import tarfile
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.base.event_log.audit import AuditTrail
 from gateway.process.console.exchange import HttpExchange
 from gateway.process.console.pages import Page, RequestError, plain
 from gateway.process.page import fields, support_bundle
+from gateway.process.page.audit_notes import AuditNotes
 from gateway.process.page.face import RULES
 from gateway.process.page.fields import Field
 from gateway.process.page.reading_history import MINUTES, ReadingHistory
+from gateway.process.page.routes import ROUTES
 from gateway.process.page.topic_tap import (
     KEPT_S,
     LOOKS_MAX,
@@ -215,3 +223,183 @@ def test_any_query_is_taken_or_refused(query: str) -> None:
         assert error.status == 400
     else:
         assert len(found["name"]) <= 4
+
+
+def test_of_2000_values_the_last_hour_is_kept_and_what_is_silent_makes_room() -> None:
+    history = ReadingHistory()
+    for number in range(2_000):
+        history.add(f"s{number}", reading(number, 1_000 + number % 2))
+    history.add("more", reading(1, 1_001))
+    assert (len(history), history.last("more")) == (2_000, None)
+    history.add("more", reading(1, 1_060))
+    assert (len(history), history.last("more")) == (2_000, None)
+    history.add("s1", reading(7, 1_061))  # what is known needs no room
+    history.add("more", reading(1, 1_061))
+    assert len(history) == 1_001
+    assert history.last("s0") is None
+    assert history.of("s0", 60 * 1_061) == [None] * MINUTES
+    assert history.of("more", 60 * 1_061)[-1] == 1.0
+    history.add("more", reading(2, 1_061))
+    more = history.last("more")
+    assert more is not None
+    assert more.value == 2
+
+
+def test_each_value_of_a_reading_has_an_hour_of_its_own_and_a_text_has_none() -> None:
+    history = ReadingHistory()
+    values = {"a": Measured(1, "V"), "b": Measured("x"), "c": Measured(None), "d": Measured(True)}
+    history.add("s", Reading(values, 600.0, 0.0))
+    assert history.of("s/a", 659.9) == [*[None] * 59, 1.0]
+    assert history.of("s/a", 660.0) == [*[None] * 58, 1.0, None]
+    assert history.of("s/a", 600.0 + 59 * 60) == [1.0, *[None] * 59]
+    for late_s in (600.0 + 60 * 60, 599.0):
+        assert history.of("s/a", late_s) == [None] * MINUTES
+    assert len(history) == 2
+
+
+NEEDED = FIELDS
+FREE = (
+    Field("s", "string", ""),
+    Field("f", "number", "", least=-1.5, most=2),
+    Field("n", "integer", "", least=0),
+    Field("b", "boolean", ""),
+    Field("t", "object", ""),
+    Field("l", "array", ""),
+)
+
+
+def why_refused(body: bytes, of: tuple[Field, ...] = FREE) -> str:
+    with pytest.raises(ApiError) as raised:
+        fields.of_body(body, of)
+    return raised.value.why
+
+
+def test_an_empty_body_says_nothing_where_nothing_is_needed() -> None:
+    assert fields.of_body(b"", FREE) == {}
+    assert fields.of_body(b"{}", FREE) == {}
+    assert why_refused(b"", NEEDED) == "the body is not JSON"
+    assert why_refused(b"{}", NEEDED) == "name: is missing"
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        *[(b"[]", "the body is no object"), (b"{", "the body is not JSON")],
+        *[(b"\xff", "the body is not JSON"), (b'{"x": 1}', "x: is not known")],
+        (b'{"' + b"x" * 65 + b'": 1}', "x" * 64 + ": is not known"),
+        (b'{"s": "' + b"x" * 1025 + b'"}', "s: 1025 characters are more than 1024"),
+        *[(b'{"f": 2.5}', "f: 2.5 is not -1.5 to 2"), (b'{"f": -2}', "f: -2 is not -1.5 to 2")],
+        *[(b'{"n": -1}', "n: -1 is not 0 to any"), (b'{"n": 1.0}', "n: is no integer")],
+        *[(b'{"b": 1}', "b: is no boolean"), (b'{"f": true}', "f: is no number")],
+        *[(b'{"t": []}', "t: is no object"), (b'{"l": {}}', "l: is no array")],
+    ],
+)
+def test_a_field_that_is_wrong_is_told_with_its_bounds(body: bytes, why: str) -> None:
+    assert why_refused(body) == why
+
+
+def test_each_bound_of_a_field_is_in_its_range() -> None:
+    text = "x" * 1024
+    whole = {"s": text, "f": 2, "n": 0, "b": False, "t": {}, "l": [1]}
+    assert fields.of_body(json.dumps(whole).encode(), FREE) == whole
+    assert fields.of_body(b'{"f": -1.5}', FREE) == {"f": -1.5}
+    assert fields.of_body(b'{"name": "four"}', NEEDED) == {"name": "four"}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        *[("name=a%20b&n=3", {"name": "a b", "n": 3}), ("name=", {"name": ""})],
+        *[("name=a&name=b", "name: stands twice"), ("name=a&x=1", "x: is not known")],
+        *[("name=a&n=x", "n: is no integer"), ("name=a&n=-1", "n: -1 is not 0 to any")],
+        *[("n=1", "name: is missing"), ("name=" + "x" * 5, "name: 5 characters are more than 4")],
+        ("&".join(["name=a"] * 17), "query: Max number of fields exceeded"),
+        ("&".join(["name=a"] * 16), "name: stands twice"),
+    ],
+)
+def test_a_query_is_told_by_its_parameters(query: str, found: Any) -> None:
+    if isinstance(found, dict):
+        assert fields.of_query(query, FIELDS) == found
+        return
+    with pytest.raises(ApiError) as raised:
+        fields.of_query(query, FIELDS)
+    assert raised.value.why == found
+
+
+def test_a_bundle_has_the_configuration_or_why_there_is_none(tmp_path: Path) -> None:
+    assert support_bundle.configuration(None) == b"{}"
+    file = tmp_path / "gw.toml"
+    told = json.loads(support_bundle.configuration(file))
+    assert told == {"error": "it can't be read: FileNotFoundError"}
+    for damage, error in ((b"a =", "TOMLDecodeError"), (b"\xff", "UnicodeDecodeError")):
+        file.write_bytes(damage)
+        told = json.loads(support_bundle.configuration(file))
+        assert told == {"error": f"it can't be read: {error}"}
+    file.write_text('[a]\npassword = "x"\nat = 2026-01-01\n')
+    told = json.loads(support_bundle.configuration(file))
+    assert told == {"a": {"password": support_bundle.HIDDEN, "at": "2026-01-01"}}
+
+
+def test_a_bundle_is_an_archive_of_files_for_its_owner_alone() -> None:
+    data = support_bundle.bundle("gw", {"a.json": b"{}", "b.txt": b"line"}, 7.9)
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        told = [(one.name, one.size, one.mtime, one.mode) for one in archive]
+        last = archive.extractfile("gw/b.txt")
+        assert last is not None
+        assert last.read() == b"line"
+    assert told == [("gw/a.json", 2, 7, 0o600), ("gw/b.txt", 4, 7, 0o600)]
+
+
+@pytest.mark.parametrize(
+    ("segment", "why"),
+    [
+        *[("%ff", "id: is not UTF-8"), ("", "id: is empty or too long")],
+        ("x" * 1_025, "id: is empty or too long"),
+    ],
+)
+def test_a_name_in_a_path_that_can_be_none_is_told(segment: str, why: str) -> None:
+    route = next(one for one in ROUTES if one.path.endswith("/{id}"))
+    segments = [*route.path[1:].split("/")[:-1], segment]
+    with pytest.raises(ApiError) as raised:
+        route.names(tuple(segments))
+    assert raised.value.why == why
+    longest = (*segments[:-1], "%41" * 1_024)
+    assert route.names(tuple(longest)) == {"id": "A" * 1_024}
+
+
+async def test_what_the_audit_trail_can_not_take_is_told_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    counted = list[tuple[str, str]]()
+    trail = AuditTrail(tmp_path / "none" / "audit.jsonl")
+    notes = AuditNotes(trail, lambda kind, who: counted.append((kind, who)))
+    notes.changed("anna", "user added", name="bob")
+    assert "the audit trail does not have that anna: user added: " in caplog.text
+    assert counted == []
+    notes.refused("forbidden: x", "a" * 65, "::1")
+    notes.refused("forbidden: x", "anna", "::1", "wrong password")
+    assert counted == [
+        ("page: forbidden: x", f"'{'a' * 64}' (::1)"),
+        ("wrong password", "'anna' (::1)"),
+    ]
+
+
+async def test_the_trail_has_30_refusals_and_10_comings_of_each_user_at_once(
+    tmp_path: Path,
+) -> None:
+    trail = AuditTrail(tmp_path / "audit.jsonl")
+    notes = AuditNotes(trail, lambda _kind, _who: None)
+    for _ in range(31):
+        notes.refused("forbidden", "eve", "::1")
+    for user in ("anna", "bob"):
+        for _ in range(11):
+            notes.came_or_went(user, "logged in", "::1")
+    for number in range(40):
+        notes.changed("anna", "user added", number=number)
+    told = Counter((one.who, one.what) for one in trail.changes())
+    assert told == {
+        ("eve", "refused at the page"): 30,
+        ("anna", "logged in"): 10,
+        ("bob", "logged in"): 10,
+        ("anna", "user added"): 40,
+    }
