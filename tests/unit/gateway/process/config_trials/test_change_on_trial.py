@@ -104,6 +104,28 @@ def test_a_file_that_is_wrong_is_mended_without_a_trial(files: TrialFiles) -> No
     assert files.before.read_text() == "[gateway]\n"
 
 
+@pytest.mark.parametrize("damage", ["a = ", "a = " + "[" * 100_000])
+def test_a_file_that_is_no_toml_is_mended_without_a_trial(files: TrialFiles, damage: str) -> None:
+    files.file.write_text(damage)
+    planned = change_on_trial.written(files, WantedChange(lambda _: TEXT), no_fault, nobody)
+    assert planned is not None
+    assert (planned.trial, planned.restarting) == (None, ("gateway",))
+    assert files.file.read_text() == TEXT
+
+
+def test_what_can_not_be_taken_over_beside_what_stays_takes_a_restart(files: TrialFiles) -> None:
+    before = TEXT + '[mqtt]\nhost = "0.0.0.0"\n'
+    after = before.replace("0.0.0.0", "10.0.0.1").replace("discovery = false", "discovery = true")
+    files.file.write_text(before)
+    gateway = Told()
+    wanted = WantedChange(lambda _: after)
+    planned = change_on_trial.written(files, wanted, no_fault, lambda _: gateway)
+    assert planned is not None
+    assert planned.restarting == ("gateway.address",)
+    change_on_trial.tell(planned)
+    assert gateway.heard == ["restart"]
+
+
 def test_a_gateway_that_says_nothing_goes_back(files: TrialFiles) -> None:
     gateway = Told()
     planned = change_on_trial.written(files, adding("hello_s = 2.0"), no_fault, lambda _: gateway)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from unreadable_files import Unreadable
 
 from gateway.base import replaced_file
 from gateway.base.toml.toml_file import ConfigError
@@ -20,7 +21,7 @@ from gateway.process.config_trials import trial as trials
 from gateway.process.config_trials.changing import ChangedMeanwhileError
 from gateway.process.config_trials.judge import ConfigJudge
 from gateway.process.config_trials.trial import ConfigTrial, TrialFileError, TrialNote
-from gateway.process.config_trials.trial_files import NOTE, TrialFiles
+from gateway.process.config_trials.trial_files import NOTE, TRIAL, TrialFiles
 
 OLD, NEW, BAD = b"old", b"new", b"bad"
 
@@ -335,3 +336,15 @@ def test_a_damaged_note_is_none(world: World, change: dict[str, Any]) -> None:
     told = {"id": trial.id, "state": "returned", "starts": 1, "why": ""} | change
     (world.state / NOTE).write_text(json.dumps(told))
     assert world.files.note(trial) is None
+
+
+def test_a_trial_that_can_not_be_read_is_left_to_who_reads_the_configuration(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.change(NEW)
+    Unreadable(monkeypatch, TRIAL, errno.EIO, times=1)
+    judge = world.judge()
+    assert judge.at_start() == "new"
+    assert (judge.within_s, judge.file) == (None, world.files.file)
+    assert world.judge().at_start() == "new"
+    assert world.files.trial() is not None

@@ -24,6 +24,7 @@ from gateway.alerting.judging import SeenByGateway
 from gateway.alerting.plan import AlertPlan
 from gateway.alerting.rules import RULES
 from gateway.base.watched_tasks import WatchedTasks
+from gateway.process.running import alert_watch
 from gateway.process.running.alert_sources import MachineEyes, MachineLook
 from gateway.process.running.alert_watch import AlertWatch
 from gateway.process.running.kept_alerts import STATE_FILE, KeptAlerts, runtime_folder
@@ -171,6 +172,43 @@ async def test_a_way_that_hangs_keeps_neither_the_gateway_nor_another_way(bed: B
     hanging.may_answer.set()
     await until(lambda: hanging.changes == ["raised"])
     await until(lambda: watch.summary()["ways"]["mail"]["waiting"] == 0)
+
+
+async def test_a_stop_waits_but_a_moment_for_a_way_that_hangs_and_its_records_come_again(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alert_watch, "LAST_TAKE_S", 0.0)
+    hanging, well = Way(), Way()
+    hanging.may_answer.clear()
+    watch = bed.watch(mail=hanging)
+    bed.sources.wrong = {"is_read_only": True}
+    await until(lambda: watch.summary()["ways"]["mail"]["waiting"] == 1)
+    async with asyncio.timeout(LIMIT_S):
+        await watch.stop()
+    assert watch.summary()["ways"]["mail"]["waiting"] == 1
+    hanging.may_answer.set()
+    bed.watch(mail=well)
+    await until(lambda: well.changes == ["raised"])
+
+
+async def test_an_order_by_a_message_is_refused_with_the_reason_whatever_that_is(
+    bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, refused = bed.watch(mail=Way()), list[str]()
+    watch.acknowledge_soon(b"", refused.append)  # it ends a retained message
+    watch.acknowledge_soon(b"none", refused.append)
+    await until(lambda: refused)
+    assert len(refused) == 1
+    assert "none" in refused.pop()
+
+    def gone() -> Any:
+        raise OSError("unforeseen")
+
+    monkeypatch.setattr(bed.sources, "own", gone)
+    for _ in range(alert_watch.ASKED_AT_ONCE + 1):
+        watch.acknowledge_soon(b"none", refused.append)
+    await until(lambda: len(refused) >= alert_watch.ASKED_AT_ONCE)
+    assert refused == ["OSError: unforeseen"] * 16
 
 
 async def test_a_stop_in_the_moment_of_a_wake_ends_the_watch(bed: Bed) -> None:

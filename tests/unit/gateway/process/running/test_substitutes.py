@@ -22,6 +22,7 @@ from gateway.process.running import substitutes
 from gateway.process.running.substitutes import SubstitutePart
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
+from tree_handler.members.substitution import CANDIDATES_MAX
 
 SOON = {"substitute_after_s": 0.3}
 OWN, HOME = TcpAddress("127.0.0.1", 1883), TcpAddress("127.0.0.1", 1884)
@@ -131,9 +132,9 @@ class Alone:
         )
         self.part.begin(own)
 
-    async def dials(self) -> dict[str, TcpAddress]:
-        """Return the members that it has dialled within an hour, with their addresses."""
-        for second in range(0, 3_600, 5):
+    async def dials(self, within_s: int = 3_600) -> dict[str, TcpAddress]:
+        """Return the members that it has dialled within that time, with their addresses."""
+        for second in range(0, within_s, 5):
             self.part.handle_timer(float(second))
             for _ in range(3):
                 await asyncio.sleep(0)
@@ -171,6 +172,29 @@ async def test_what_a_members_address_says_is_dialled_within_bounds(
             wanted["gw-here"] = TcpAddress("127.0.0.1", 631)
         assert await a.dials() == wanted
         await a.part.stop()
+
+
+async def test_of_a_large_fleet_so_many_are_tried_and_a_name_that_leads_nowhere_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def found(name: str) -> list[str]:
+        return ["224.0.0.1"] if name == "gw-0.example" else ["10.0.0.7"]
+
+    caplog.set_level("INFO")
+    monkeypatch.setattr(substitutes, "look_up", found)
+    a = Alone(OWN)
+    for number in range(CANDIDATES_MAX + 3):
+        name = f"gw-{number}"
+        record = MemberRecord(
+            *(name, 1, 0, "", "", f"{name}.example", 0),
+            capability=100.0 - number,
+            link_port=8883,
+        )
+        a.known.update(record)
+    dialled = await a.dials(7_200)
+    assert set(dialled) == {f"gw-{number}" for number in range(1, CANDIDATES_MAX)}
+    assert "gw-0 is not dialled: gw-0.example is no address for that" in caplog.text
+    await a.part.stop()
 
 
 async def test_without_a_time_for_it_nobody_is_dialled(fleet: Fleet) -> None:
