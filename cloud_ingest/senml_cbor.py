@@ -93,15 +93,6 @@ def _named(where: str, fields: Any) -> Any:
             raise RecordError(f"{where}: {key!r:.40} is no label of SenML")
         if name in named:
             raise RecordError(f"{where}: {name[:40]!r} stands twice")
-        named[name] = _plain(f"{where}.{name[:40]}", value)
+        # A decimal fraction is the number that JSON would have.
+        named[name] = float(value) if isinstance(value, Decimal) else value
     return named
-
-
-def _plain(where: str, value: Any) -> Any:
-    """Return a decimal fraction as the number that JSON would have."""
-    if not isinstance(value, Decimal):
-        return value
-    try:
-        return float(value)
-    except (OverflowError, ValueError) as error:
-        raise RecordError(f"{where}: out of range") from error

@@ -11,7 +11,6 @@ names a place or a gateway has the form that the tree has for it; other texts ca
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Annotated, Any, Final
@@ -270,7 +269,6 @@ _NAMES: Final[Mapping[str, str]] = {
     "rn": "rated_clients",
 }
 _KNOWN: Final = frozenset(_Form.__struct_fields__)
-_MEASURES: Final = ("up", "la", "lo", "co", "tc", "l1", "rc", "ba")
 _decoder = msgspec.msgpack.Decoder(_Form)
 
 
@@ -289,12 +287,6 @@ def decode(payload: bytes) -> StatusRecord:
         more = later_keys(payload, _KNOWN)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise StatusError(str(error)) from error
-    for key in _MEASURES:
-        value = getattr(form, key)
-        if value is not None and not math.isfinite(value):
-            raise StatusError(f"{value} is not finite - at `$.{key}`")
-    if any(link.rtt_ms is not None and not math.isfinite(link.rtt_ms) for link in form.ln):
-        raise StatusError("a time that is not finite - at `$.ln`")
     _check_texts(form)
     if form.r > VERSION:
         more["r"] = form.r

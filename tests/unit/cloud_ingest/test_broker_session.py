@@ -274,3 +274,68 @@ def test_numbers_have_no_gaps_though_the_spool_refuses_some_batches(
             expected = header.last + 1
             left = left[header.count :]
     assert expected == len(sizes) + 1
+
+
+@pytest.mark.parametrize("version", [Version.V311, Version.V5])
+def test_a_ping_is_the_two_bytes_of_the_standard(version: Version) -> None:
+    """MQTT 3.1.1 and 5.0, section 3.12."""
+    assert BrokerSession(SessionSettings("c", ["#"], version)).ping() == b"\xc0\x00"
+
+
+def test_nothing_of_bytes_is_given_out_of_which_some_are_no_mqtt() -> None:
+    session = begun()
+    good = encode(Publish("a", b"x", 1, False, False, 7), Version.V5)
+    for wrong in (b"\x00\x00", b"\x36\x00", b"\x40\x02\x00\x00"):
+        with pytest.raises(BrokerSessionError, match=r"^what came is no MQTT: "):
+            session.feed(good + wrong)
+        assert session.held == 0
+        connect(session, present=True)
+    assert [one.row[2] for one in send(session, 7, b"x", dup=True)[1]] == [b"x"]
+
+
+def test_a_topic_alias_that_nobody_allowed_is_refused() -> None:
+    """Without a Topic Alias Maximum in CONNECT none may be sent [MQTT-3.1.2-27]."""
+    publish = Publish("", b"x", 0, False, False, None, {PropertyId.TOPIC_ALIAS: 1})
+    with pytest.raises(BrokerSessionError, match="a topic alias, and none was allowed"):
+        begun().feed(encode(publish, Version.V5))
+
+
+@pytest.mark.parametrize(
+    ("username", "password"), [("u" * 65_536, None), ("u", bytes(65_536)), ("\0", None)]
+)
+def test_a_login_that_can_not_be_sent_is_refused(username: str, password: bytes | None) -> None:
+    """A string has at most 65 535 bytes, and no null character (MQTT 5.0, section 1.5.4)."""
+    with pytest.raises(BrokerSessionError):
+        BrokerSession(SETTINGS).connect(username, password)
+
+
+def test_a_pingresp_is_taken_and_nothing_is_answered() -> None:
+    assert begun().feed(b"\xd0\x00") == (b"", [])
+
+
+def test_what_the_broker_asks_for_in_place_of_what_was_offered_counts() -> None:
+    session = BrokerSession(SETTINGS)
+    session.connect()
+    said = {PropertyId.SERVER_KEEP_ALIVE: 7, PropertyId.SESSION_EXPIRY_INTERVAL: 30}
+    session.feed(encode(ConnAck(False, 0, said), Version.V5))
+    assert (session.keep_alive_s, session.session_expiry_s) == (7, 30)
+    session.connect()
+    assert session.keep_alive_s == 60
+    session.feed(encode(ConnAck(False), Version.V5))
+    assert (session.keep_alive_s, session.session_expiry_s) == (60, 7 * 86_400)
+
+
+def test_it_is_full_with_so_many_bytes_until_they_are_stored() -> None:
+    """A message takes the bytes of its topic (3 of them) and of its payload."""
+    session = BrokerSession(SessionSettings("collector", ["#"]))
+    connect(session, present=False)
+    large = 1 << 19
+    found = [one for n in range(1, 32) for one in send(session, n, bytes(large - 3))[1]]
+    found += send(session, 32, bytes(large - 4))[1]
+    assert (session.held, session.is_full) == (32, False)
+    found += session.feed(encode(Publish("a", b"", 0, False, False), Version.V5))[1]
+    assert (session.held, session.is_full) == (33, True)
+    session.stored(found[-1:])
+    assert not session.is_full
+    session.lost(found[:-1])
+    assert session.held == 0

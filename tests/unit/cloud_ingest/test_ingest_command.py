@@ -42,6 +42,7 @@ def test_a_missing_argument_is_named_in_one_line(capsys: pytest.CaptureFixture[s
         ({"--json": "missing/fleet.json"}, "--json: not a file"),
         ({"--json": "."}, "--json: not a file"),
         ({"--name": "a b"}, "--name: not up to 60 letters"),
+        ({"--master": "mesos://a"}, "'mesos://a' is not local[N], spark://, k8s:// or yarn"),
         ({"--conf": "spark.x"}, "--conf: not KEY=VALUE: spark.x"),
         ({"--storage": "SECRET"}, "--storage: not KEY=VALUE: SECRET"),
         ({"--keep-days": "-1"}, "--keep-days: -1 is not 0 to 100000"),

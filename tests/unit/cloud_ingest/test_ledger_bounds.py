@@ -12,7 +12,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cloud_ingest.ingest.plan import SpoolSpot, TriggerPlan, UnsureStretch
-from cloud_ingest.ledger.number_ledger import LedgerChange, NumberLedger, Stream
+from cloud_ingest.ledger.number_ledger import (
+    MAX_DAMAGE,
+    VERSION,
+    LedgerChange,
+    LedgerError,
+    NumberLedger,
+    Stream,
+)
 from cloud_ingest.ledger_limits import LedgerLimits
 from tree_handler.batch import Flags, Header
 from tree_handler.intervals import Intervals
@@ -231,3 +238,41 @@ def test_a_ledger_of_before_is_read() -> None:
     assert plain[-2:] == [[], {}]  # floors and closed lives, which it had not
     before = zlib.compress(msgpack.packb([1, *plain[1:-2]]))
     assert NumberLedger.unpack(before).all == ledger.all
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (b"no zlib", "incorrect header"),
+        (zlib.compress(b"\xc1"), "."),
+        (zlib.compress(msgpack.packb([1, 2]))[:-1], "cut short, or too large"),
+        (zlib.compress(msgpack.packb([VERSION + 1, [], [], [], {}, {}, {}, {}])), "of version 3"),
+        (zlib.compress(msgpack.packb([0, [], [], [], {}, {}, {}, {}])), "ledger of version 0"),
+        (zlib.compress(msgpack.packb([VERSION, 7])), "snapshot of the ledger: "),
+        (zlib.compress(msgpack.packb([])), "snapshot of the ledger: "),
+        (zlib.compress(msgpack.packb(7)), "snapshot of the ledger: "),
+    ],
+)
+def test_what_is_no_snapshot_of_a_ledger_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(LedgerError, match=why):
+        NumberLedger.unpack(data)
+
+
+def test_of_damage_of_one_spool_so_much_is_known_and_the_oldest_goes_first() -> None:
+    ledger = NumberLedger()
+    ledger.apply(LedgerChange(damage={"a": dict.fromkeys(range(1, MAX_DAMAGE + 1), 1)}))
+    assert len(ledger.all.damage["a"]) == MAX_DAMAGE
+    ledger.apply(LedgerChange(damage={"a": {0: 2, MAX_DAMAGE + 1: 2}, "b": {0: 3}}))
+    assert set(ledger.all.damage["a"]) == set(range(2, MAX_DAMAGE + 2))
+    assert ledger.all.damage["b"] == {0: 3}
+
+
+def test_what_a_change_says_of_a_life_that_is_closed_is_dropped() -> None:
+    stream = Stream("gw", 3, False, True)
+    ledger = NumberLedger()
+    ledger.apply(LedgerChange(seen={stream: Intervals([(1, 5)])}))
+    assert (ledger.sizes, ledger.floor(stream)) == ({"gw": 1}, 0)
+    ledger.apply(LedgerChange(closed={"gw": Intervals([(3, 3)])}))
+    assert ledger.floor(stream) is None
+    ledger.apply(LedgerChange(seen={stream: Intervals([(9, 9)])}, floors={stream: 2}))
+    assert (ledger.all.seen, ledger.all.floors, ledger.sizes["gw"]) == ({}, {}, 0)

@@ -13,13 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_ingest.ingest.columns import TelemetryColumns
-from cloud_ingest.mapping.reading import Mappings
+from cloud_ingest.mapping.reading import KEPT_TOPICS, Mappings
 from cloud_ingest.mapping.rules import read
 from cloud_ingest.mapping.simple_forms import MAX_RAW_BYTES
 from cloud_ingest.mapping.sparkplug import MAX_METRICS, MAX_PAYLOAD_BYTES
 from cloud_ingest.mapping.sparkplug_messages import Payload
+from cloud_ingest.mapping.values import MappedKind, quality_of, value_of
 from cloud_ingest.measurements import MAX_TEXT_BYTES, Measurement
 from record_formats.record import Record, RecordError
+from record_formats.value import Quality
 
 AT_S = 1_760_000_000.25
 JSON_RULE = """
@@ -142,6 +144,100 @@ def test_json_that_a_rule_can_not_read_is_refused_with_key_and_path(
     with pytest.raises(RecordError) as raised:
         mapped_json(**changes)
     assert str(raised.value) == why
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "value"),
+    [
+        ("number", 7, 7.0),
+        ("number", 2**53 + 1, 2**53 + 1),
+        ("number", "2.5", 2.5),
+        ("boolean", True, True),
+        ("boolean", False, False),
+        ("boolean", "true", True),
+        ("boolean", "false", False),
+        ("boolean", 1, True),
+        ("boolean", 0, False),
+        ("text", "7", "7"),
+        (None, 7, 7.0),
+        (None, True, True),
+        (None, "7", "7"),
+    ],
+)
+def test_a_field_is_a_value_of_the_kind_that_its_rule_says(
+    kind: MappedKind | None, found: object, value: object
+) -> None:
+    read = value_of("x", found, kind)
+    assert (read, type(read)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "found", "why"),
+    [
+        ("number", True, "x: bool is not a number"),
+        ("number", "on", "x: 'on' is not a number"),
+        ("boolean", 2, "x: neither true, false, 1 nor 0"),
+        ("boolean", 0.0, "x: neither true, false, 1 nor 0"),
+        ("boolean", "True", "x: neither true, false, 1 nor 0"),
+        ("text", 7, "x: int is no text"),
+        (None, [7], "x: list is not a number"),
+        (None, "t" * 65_537, "x: 65537 characters, at most 65536 are read"),
+    ],
+)
+def test_a_field_of_another_kind_is_refused(
+    kind: MappedKind | None, found: object, why: str
+) -> None:
+    with pytest.raises(RecordError) as raised:
+        value_of("x", found, kind)
+    assert str(raised.value) == why
+
+
+def test_a_quality_is_read_as_the_rule_translates_it_or_as_its_own_name() -> None:
+    words: dict[str, Quality] = {"OK": "good", "good": "bad"}
+    told = [quality_of("q", word, words) for word in ("OK", "good", "uncertain", "bad")]
+    assert told == ["good", "bad", "uncertain", "bad"]
+    with pytest.raises(RecordError, match=r"^q: 'fine' is no quality that the rule knows$"):
+        quality_of("q", "fine", words)
+
+
+def test_a_message_with_none_of_the_values_of_a_rule_is_refused() -> None:
+    rule = """
+[[mapping]]
+topic = "#"
+format = "json"
+measurements = [{sensor = "a", value = "$.a", optional = true}]
+"""
+    mappings = Mappings(read(rule))
+    assert mappings.read("t", b'{"a": 1}') == [Measurement(1.0, "a")]
+    with pytest.raises(RecordError, match=r"^JSON: none of the rule's values is there$"):
+        mappings.read("t", b'{"b": 1}')
+
+
+def test_a_sensor_that_its_message_leaves_without_a_name_is_refused() -> None:
+    mappings = Mappings(read('[[mapping]]\ntopic = "#"\nformat = "senml"\nsensor = "{name}"'))
+    assert mappings.read("t", b'[{"n": "a", "v": 1}]') == [Measurement(1.0, "a")]
+    with pytest.raises(RecordError, match=r"^sensor: empty$"):
+        mappings.read("t", b'[{"v": 1}]')
+
+
+def test_unit_and_text_of_a_senml_record_are_bounded() -> None:
+    def pack(**fields: object) -> bytes:
+        return json.dumps([{"n": "a", **fields}]).encode()
+
+    assert mapped("s/hall", pack(u="u" * 200, vs="v")) == [
+        Measurement("v", "hall/a", "u" * 200, tags={"room": "hall"})
+    ]
+    assert "u: 201 characters, at most 200" in refused("s/hall", pack(u="u" * 201, v=1))
+    payload = cbor2.dumps([{0: "a", 3: "v" * 65_500}])
+    assert mapped("s/hall", payload)[0].value == "v" * 65_500
+
+
+def test_topics_are_read_by_their_rules_however_many_come() -> None:
+    mappings = Mappings(read(RULES))
+    for at in range(KEPT_TOPICS + 2):
+        mappings.read(f"elsewhere/{at}", b"7")
+        if at % 1_000 == 0 or at > KEPT_TOPICS - 2:
+            assert mappings.read(f"t/{at}", b"7") == [Measurement(7.0, str(at), "V")]
 
 
 def test_a_name_from_a_topic_is_bounded() -> None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_ingest.mapping.rules import MAX_RULES, MappingError, read
+from cloud_ingest.mapping.sources import MAX_SOURCE_LENGTH
 from cloud_ingest.mapping.topics import TopicFilter
 
 JSON = '[[mapping]]\nformat = "json"\ntopic = "p/{line}/data"\n'
@@ -97,6 +98,10 @@ def test_a_filter_is_refused_or_takes_any_topic(text: str, topic: str) -> None:
         (JSON.replace("line", "name") + ONE, r"mapping\[0\]: topic: {name} has a meaning"),
         (JSON.replace("p/{line}/data", "") + ONE, r"mapping\[0\]: topic: not 1 to"),
         ((JSON + ONE) * (MAX_RULES + 1), "mapping: .*length <= "),
+        (
+            JSON + f'measurements = [{{sensor = "a", value = "$.{"a" * MAX_SOURCE_LENGTH}"}}]',
+            rf"mapping\[0\]: measurements\[0\].value: longer than {MAX_SOURCE_LENGTH} char",
+        ),
     ],
 )
 def test_an_error_names_its_key(text: str, where: str) -> None:

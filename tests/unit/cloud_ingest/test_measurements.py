@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cloud_ingest.measurements import MAX_TEXT_BYTES, Measurement, decode
+from cloud_ingest.senml_cbor import MAX_CBOR_BYTES, is_cbor_pack, senml_records
 from gateway.sensors import senml
 from record_formats.record import Record, RecordError
 from record_formats.value import Value
@@ -167,6 +168,7 @@ CBOR_REFUSED: list[tuple[Any, str]] = [
     ([{0: "a", 8: "text"}], "str is no byte string"),
     ([{0: "a", 2: math.nan}], "nan is not finite"),
     ([{0: "a", 2: Decimal("1e400")}], "inf is not finite"),
+    ([{0: "a", 2: cbor2.CBORTag(4, [10**30, 1])}], "CBOR: error decoding decimal fraction"),
     ([{0: "a", 2: 10**400}], "out of range"),
     ([{0: b"a", 2: 1}], "bytes is no text"),
     ([{0: "a", 2: 1, "x_": 1}], "must be understood"),
@@ -181,6 +183,45 @@ CBOR_REFUSED: list[tuple[Any, str]] = [
 def test_what_is_no_pack_in_cbor_is_refused_with_the_reason(pack: Any, named: str) -> None:
     with pytest.raises(RecordError, match=named):
         decode(cbor2.dumps(pack))
+
+
+@pytest.mark.parametrize(
+    ("payload", "is_pack"),
+    [
+        ("81a0", True),
+        ("9fa0", True),  # of no length that is told
+        ("9801a0", True),
+        ("990001a0", True),
+        ("9a00000001a0", True),
+        ("9b0000000000000001a0", True),
+        ("81bf", True),
+        ("819f", False),
+        ("81c0", False),
+        ("", False),
+        ("80", False),
+        ("7fa0", False),
+        ("a0a0", False),
+        *((f"{head:x}a0", False) for head in (0x9C, 0x9D, 0x9E)),  # reserved (RFC 8949, section 3)
+        ("98a0", False),
+        ("9900a0", False),
+    ],
+)
+def test_a_pack_of_cbor_is_known_by_its_first_bytes(payload: str, is_pack: bool) -> None:
+    assert is_cbor_pack(bytes.fromhex(payload)) == is_pack
+    assert is_cbor_pack(bytes.fromhex("d9d9f7" + payload)) == is_pack
+
+
+def test_a_document_of_cbor_that_is_no_array_is_no_pack() -> None:
+    with pytest.raises(RecordError, match="CBOR: dict is no SenML pack"):
+        senml_records(cbor2.dumps({0: "a", 2: 1}))
+
+
+def test_so_many_bytes_of_cbor_are_read_and_no_more() -> None:
+    room = MAX_CBOR_BYTES - len(cbor2.dumps([{"x": bytes(60_000)}])) + 60_000
+    (read,) = senml_records(cbor2.dumps([{"x": b"y" * room}]))
+    assert read == {"x": b"y" * room}
+    with pytest.raises(RecordError, match="65537 bytes of CBOR, at most 65536 are read"):
+        senml_records(cbor2.dumps([{"x": b"y" * (room + 1)}]))
 
 
 def test_a_label_twice_in_one_map_of_cbor_is_refused() -> None:

@@ -154,3 +154,21 @@ def test_a_wrong_frame_is_told_what_is_wrong(tmp_path: Path, tables: Path) -> No
     with pytest.raises(ValueError, match="before start"):
         frame(tables, "a", start=NOW, end=NOW - DAY)
     assert isinstance(frame(tables, "a"), pa.Table)
+
+
+def test_values_without_a_form_in_json_are_written_so_that_they_can_be_read(
+    tables: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statement = (
+        "SELECT '\\x00\\xFF'::BLOB AS a, DATE '2026-01-02' AS b, TIME '03:04:05' AS c, "
+        "{'x': ['\\x01'::BLOB]} AS d, 'nan'::DOUBLE AS e, 1.50::DECIMAL(4, 2) AS f, NULL AS g, "
+        "true AS h, 7 AS i"
+    )
+    assert query(tables, statement, "--json") == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    values = ["00ff", "2026-01-02", "03:04:05", {"x": ["01"]}, None, "1.50", None, True, 7]
+    assert told == dict(zip("abcdefghi", values, strict=True))
+    assert query(tables, statement, "--csv") == 0
+    assert capsys.readouterr().out == (
+        'a,b,c,d,e,f,g,h,i\n00ff,2026-01-02,03:04:05,"{""x"": [""01""]}",null,1.50,,true,7\n'
+    )

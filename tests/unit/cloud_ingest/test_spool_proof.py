@@ -17,6 +17,7 @@ from gateway.node.signing.ring import CertificateRing
 from gateway.node.signing.trust import Trust
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
+from tree_handler.proof import Verdict
 from tree_handler.seal import Seals
 
 
@@ -58,3 +59,38 @@ def test_a_file_that_no_collector_keeps_is_named(tmp_path: Path) -> None:
         file.write_bytes(data)
         with pytest.raises(CertificatesError, match="as a collector keeps them"):
             read_certificates(file)
+
+
+@pytest.mark.parametrize("ed25519", [False, True])
+def test_a_signature_is_proven_forged_or_of_a_key_that_nobody_knows(
+    tmp_path: Path, ed25519: bool
+) -> None:
+    issued = Authority(tmp_path).issue("gw-a", is_gateway=True, ed25519=ed25519)
+    ring = HandedCertificates(msgpack.packb([[issued.der]]))
+    signature = OwnKey.read(issued.certificate, issued.key).signer.sign(b"message")
+    assert ring.verify("gw-a", b"message", signature) == Verdict.PROVEN
+    assert ring.verify("gw-a", b"another", signature) == Verdict.FORGED
+    assert ring.verify("gw-a", b"message", signature[:4]) == Verdict.FORGED
+    assert ring.verify("gw-b", b"message", signature) == Verdict.UNKNOWN
+    assert ring.verify("gw-a", b"message", b"none" + signature[4:]) == Verdict.UNKNOWN
+    assert ring.knows_key("gw-a", signature)
+    assert ring.knows_key("gw-a", signature[:4])
+    assert not ring.knows_key("gw-b", signature)
+    assert not ring.knows_key("gw-a", b"none" + signature[4:])
+
+
+def test_a_collector_only_receives_and_what_says_that_it_is_a_gateway_too_does_not(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    chains = [
+        authority.issue("collector", is_collector=True),
+        authority.issue("both", is_collector=True, roles=["gateway"]),
+        authority.issue("was-one", is_collector=True),
+        authority.issue("was-one", is_gateway=True),
+        authority.issue("gateway", is_gateway=True),
+        authority.issue("nothing"),  # it has no alternative names at all
+    ]
+    ring = HandedCertificates(msgpack.packb([[each.der] for each in chains]))
+    names = ("collector", "both", "was-one", "gateway", "nothing", "unknown")
+    assert [name for name in names if ring.only_receives(name)] == ["collector"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import msgpack
@@ -10,7 +11,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from record_formats.record import MAX_LATER_BYTES, Record, RecordError, decode
+from record_formats.record import (
+    MAX_LATER_BYTES,
+    PlainRecords,
+    Record,
+    RecordError,
+    decode,
+    plain,
+    plain_records,
+)
 from record_formats.value import BAD, GOOD, UNCERTAIN
 
 FIELDS: dict[str, Any] = {"r": 1, "n": "host/load1", "u": "Cel", "v": 1.5, "t": 2.25, "i": 7}
@@ -201,3 +210,16 @@ def test_any_bytes_are_a_record_or_refused(payload: bytes) -> None:
 def test_a_record_is_read_as_it_was_written(name: str, value: float, number: int) -> None:
     record = Record(name, "", value, 0.0, number)
     assert repr(decode(record.encode())) == repr(record)
+
+
+def test_records_are_read_together_where_each_is_a_good_number_that_a_table_holds() -> None:
+    def payload(**changes: Any) -> bytes:
+        return msgpack.packb(FIELDS | changes)
+
+    whole = payload(n="b", u="V", v=3, t=2, i=8)
+    assert plain_records([payload(), whole]) == PlainRecords(
+        ["host/load1", "b"], ["Cel", "V"], [2.25, 2.0], [7, 8], [1.5, 3.0]
+    )
+    for odd in (math.nan, math.inf, -math.inf, 2**53 + 1, "1.5", True, None):
+        assert plain(payload(v=odd)) is None
+        assert plain_records([payload(), payload(v=odd)]) is None

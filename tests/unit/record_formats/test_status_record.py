@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -160,3 +161,41 @@ def test_a_record_that_is_too_long_is_neither_written_nor_read() -> None:
 def test_any_other_bytes_are_refused_with_an_error_of_its_own(payload: bytes) -> None:
     with contextlib.suppress(StatusError):
         decode(payload)
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("key", ["e", "up", "la", "lo", "co", "tc", "l1", "rc", "ba", "ln"])
+def test_no_measure_is_read_that_is_not_finite(key: str, number: float) -> None:
+    told = [["gw-b", number, "root", "forwarding"]] if key == "ln" else number
+    with pytest.raises(StatusError, match=rf"at `[$]\.{key}\b"):
+        decode(msgpack.packb(SMALL | {key: told}))
+
+
+@pytest.mark.parametrize(
+    ("key", "least", "most"),
+    [
+        ("e", None, 86_400.0),
+        ("up", 0.0, 1e10),
+        ("la", -90.0, 90.0),
+        ("lo", -180.0, 180.0),
+        ("co", -1e15, 1e15),
+        ("tc", -1e4, 1e4),
+        ("l1", 0.0, 1e6),
+        ("rc", 0.0, 1e9),
+        ("ba", 0.0, 1e10),
+        ("rg", 1, 2**63 - 1),
+        *((key, 0, 2**63 - 1) for key in ("df", "dt", "dw", "m", "ma", "qm", "qb", "cl")),
+        *((key, 0, 2**63 - 1) for key in ("lc", "ch", "el", "rm", "rn")),
+    ],
+)
+def test_a_measure_is_read_at_both_its_bounds_and_refused_one_step_beyond(
+    key: str, least: float | None, most: float
+) -> None:
+    bounds = [(most, math.inf)] if least is None else [(least, -math.inf), (most, math.inf)]
+    for bound, way in bounds:
+        read = decode(msgpack.packb(SMALL | {key: bound}))
+        assert msgpack.unpackb(read.encode()).get(key, 0) == bound
+        is_count = isinstance(bound, int)
+        beyond = bound + int(math.copysign(1, way)) if is_count else math.nextafter(bound, way)
+        with pytest.raises(StatusError, match=rf"at `[$]\.{key}`"):
+            decode(msgpack.packb(SMALL | {key: beyond}))
