@@ -219,10 +219,17 @@ def test_the_other_is_told_what_is_new_since_what_it_knows() -> None:
     assert second == SpoolStatement(
         *("c0", 7, "c1", 2, (1, 5), 1, 2), completes=True, rows={(MINE, 1): Intervals([(1, 2)])}
     )
+    found.synced(one(MINE, 3)[1])
+    found.receive(said(2, acknowledges=(7, 3)), 0.0)
+    assert found.tell("c1").since == 1, "it was said before"
     found.receive(said(3, acknowledges=(6, 2)), 0.0)
     assert found.tell("c1").since == 1, "of another life of its own nothing is acknowledged"
     found.receive(said(4, acknowledges=(7, 9)), 0.0)
-    assert (found.tell("c1").since, found.tell("c1").rows) == (2, {})
+    assert (found.tell("c1").since, found.tell("c1").rows) == (3, {})
+    found.synced(
+        batch.check(batch.encode("gw-x", 3, 5, [Entry("t", b"")], flags=1, origin_time_us=0))
+    )
+    assert found.tell("c1").rows == {("gw-x", 3): Intervals([(1, 5)])}, "it moved to the end"
 
 
 @pytest.mark.parametrize("over", [0, 1])
