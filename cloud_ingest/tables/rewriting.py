@@ -23,6 +23,7 @@ from deltalake.transaction import RemoveAction
 from cloud_ingest.tables.delta import WrittenFile, named_errors
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.layout import TableFile, files_of, folder_of
+from cloud_ingest.tables.lone_rewriter import lone_rewriter
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.synced import synced
 
@@ -142,7 +143,7 @@ def _in_steps(
 ) -> int:
     count, left = 0, TRIES
     done: set[str] = set()
-    with named_errors(store):
+    with named_errors(store), lone_rewriter(store):
         table = store.table()
         while (found := step(table, done)) is not None:
             old, new, gone = found

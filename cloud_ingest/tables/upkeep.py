@@ -25,6 +25,7 @@ from cloud_ingest.member_place import UNKNOWN_PLACE, is_column
 from cloud_ingest.tables import registry
 from cloud_ingest.tables.delta import TableError, named_errors
 from cloud_ingest.tables.leftovers import delete_leftovers
+from cloud_ingest.tables.lone_rewriter import lone_rewriter
 from cloud_ingest.tables.rewriting import carry_over
 from cloud_ingest.tables.store import TableStore
 from cloud_ingest.tables.synced import synced
@@ -75,9 +76,10 @@ def compact(tables: TableStore, *, looks_inside: bool = False) -> int:
             if table is not None:
                 store = tables.at(name)
                 removed += carry_over(store, _named_places(store), looks_inside=looks_inside)
-                table.update_incremental()
-                with synced(store, table):
-                    done = table.optimize.compact(target_size=TARGET_BYTES)
+                with lone_rewriter(store):
+                    table.update_incremental()
+                    with synced(store, table):
+                        done = table.optimize.compact(target_size=TARGET_BYTES)
                 removed += int(done["numFilesRemoved"])
     return removed
 

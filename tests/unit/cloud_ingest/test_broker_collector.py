@@ -120,7 +120,7 @@ async def test_it_connects_again_when_its_files_are_to_be_read_and_tells_of_a_sh
     broker = OneSessionBroker(expiry_s=60)
     async with collecting(tmp_path, broker) as collector:
         await until(lambda: broker.acknowledged == [7])
-        await until(lambda: status(tmp_path).get("is_subscribed"))
+        await until(lambda: status(tmp_path).get("stored"))
         told = status(tmp_path)
         assert [told[key] for key in ("trouble", "stored", "waiting", "known_again")] == [
             "",

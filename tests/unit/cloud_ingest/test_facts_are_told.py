@@ -10,10 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cloud_ingest.evidence.facts import BatchFacts, Numbers
+from cloud_ingest.evidence.facts import BatchFacts, Numbers, Statement, gateways_of
 from cloud_ingest.evidence.signs import IngestSigns
 from cloud_ingest.fleet.state import StateError
-from cloud_ingest.ingest import set_aside
+from cloud_ingest.ingest import after_commit, set_aside
 from cloud_ingest.ingest.after_commit import FactsTeller
 from cloud_ingest.ingest.facts_notes import BEFORE, OWN, FactsNotes, QueryFacts
 from cloud_ingest.ingest.set_aside import AsideCounts
@@ -252,3 +252,141 @@ def test_a_job_says_of_damaged_notes_what_to_do(
     assert job.aside.counts[set_aside.FLEET] >= 1
     assert f"{tmp_path}/{OWN}: " in caplog.text
     assert "move it away" in caplog.text
+
+
+def test_a_commit_that_was_made_in_silence_is_told_before_what_another_query_commits(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    job = Job(fleet, tmp_path, "q0")
+    job.notes_and_commits(0)
+    job.begin("q1")
+    job.take(0)
+    assert fleet.told == [("q0", 0), ("q1", 0)]
+    job.teller.before_commit(BatchFacts(batch_id=1))  # it is not made
+    job.begin("q2")
+    job.take(0)
+    assert fleet.told == [("q0", 0), ("q1", 0), ("q2", 0)]
+
+
+def test_so_many_commits_wait_to_be_told_and_of_more_the_oldest_is_left_out_and_counted(
+    fleet: Fleet, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(after_commit, "MAX_UNTOLD", 3)
+    fleet.takes = NO_ROOM
+    job = Job(fleet, tmp_path)
+    job.take(0, 1, 2)
+    assert set_aside.FACTS not in job.aside.counts
+    job.take(3, 4)
+    assert job.aside.counts[set_aside.FACTS] == 2
+    assert "the fleet's tables are behind by 3 micro-batches" in caplog.text
+    fleet.takes = None
+    job.teller.nothing_came(None, 0, NOTHING)
+    assert fleet.told == [("q", 2), ("q", 3), ("q", 4)]
+
+
+@pytest.mark.parametrize("failing", ["ingest_says", "progressed", "tick"])
+def test_time_that_could_not_be_told_is_counted_and_the_next_is(
+    fleet: Fleet, tmp_path: Path, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Job(fleet, tmp_path)
+    with monkeypatch.context() as patch:
+
+        def fail(*_: object) -> None:
+            raise NO_ROOM
+
+        patch.setattr(Follower, failing, fail)
+        assert not job.teller.nothing_came(1, 2, NOTHING)
+        assert job.aside.counts == {set_aside.FLEET: 1}
+    assert job.teller.nothing_came(1, 2, NOTHING)
+    assert job.aside.counts == {set_aside.FLEET: 1}
+
+
+def test_time_that_passed_is_told_with_until_when_a_collector_heard(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[object, ...]] = []
+    for name in ("ingest_says", "progressed", "tick"):
+        monkeypatch.setattr(Follower, name, lambda _, *what, name=name: told.append((name, *what)))
+    job = Job(fleet, tmp_path)
+    assert job.teller.nothing_came(None, 5, NOTHING)
+    assert job.teller.nothing_came(0, 6, NOTHING)
+    assert told == [
+        *[("ingest_says", NOTHING, 5), ("tick", 5)],
+        *[("ingest_says", NOTHING, 6), ("progressed", 0, 6), ("tick", 6)],
+    ]
+
+
+def facts_of(number: int, *gateways: str) -> BatchFacts:
+    said = tuple(Statement(name, 1, 1, 1, 1, "status", b"") for name in gateways)
+    return BatchFacts(batch_id=number, statements=said)
+
+
+def test_whoever_can_not_be_told_of_is_left_out_and_the_others_are_told(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[list[str]] = []
+
+    def take(_: Follower, facts: BatchFacts) -> None:
+        names = sorted(gateways_of(facts))
+        if "bad" in names or "worse" in names:
+            raise RuntimeError("a bug")
+        taken.append(names)
+
+    monkeypatch.setattr(Follower, "try_out", take)
+    monkeypatch.setattr(Follower, "after", take)
+    job = Job(fleet, tmp_path)
+    job.fleet.committed["q"] = 0
+    job.teller.committed(facts_of(0, "a", "bad", "c", "d", "worse"))
+    assert taken[-1] == ["a", "c", "d"]
+    assert job.aside.counts == {set_aside.FACTS: 2}
+
+
+def test_facts_that_fail_though_nobody_is_at_fault_are_left_out_and_the_next_are_told(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    fleet.takes = RuntimeError("a bug")
+    job = Job(fleet, tmp_path)
+    job.take(0)
+    assert job.aside.counts[set_aside.FACTS] >= 1
+    fleet.takes = None
+    job.take(1)
+    assert fleet.told == [("q", 1)]
+
+
+def test_where_storage_fails_while_somebody_at_fault_is_looked_for_all_is_told_later(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.takes = RuntimeError("a bug")
+    job = Job(fleet, tmp_path)
+    with monkeypatch.context() as patch:
+
+        def fail(*_: object) -> None:
+            raise NO_ROOM
+
+        patch.setattr(Follower, "try_out", fail)
+        job.fleet.committed["q"] = 0
+        job.teller.committed(facts_of(0, "a", "b"))
+        assert job.aside.counts == {set_aside.FLEET: 1}
+    fleet.takes = None
+    assert job.teller.nothing_came(None, 0, NOTHING)
+    assert fleet.told == [("q", 0)]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (TableError("as it is"), "^as it is$"),
+        (NO_ROOM, "^the fleet's tables: .*No space left on device$"),
+        (StateError("damaged"), "^the fleet's tables: damaged$"),
+    ],
+)
+def test_an_end_that_can_not_be_told_is_an_error_of_a_table(
+    fleet: Fleet, tmp_path: Path, error: Exception, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Follower) -> None:
+        raise error
+
+    monkeypatch.setattr(Follower, "ingest_ends", fail)
+    job = Job(fleet, tmp_path)
+    with pytest.raises(TableError, match=why):
+        job.teller.ingest_ends()

@@ -350,5 +350,5 @@ async def test_what_it_can_not_begin_with_is_named(
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, "no such property"))
 
     monkeypatch.setattr(from_kafka, "Consumer", refusing)
-    with pytest.raises(ConfigError, match="^kafka: .*no such property"):
+    with pytest.raises(ConfigError, match=r"^kafka: .*no such property"):
         KafkaCollector(settings)
