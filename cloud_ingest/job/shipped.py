@@ -6,7 +6,7 @@ import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
-PACKAGES = ("cloud_ingest", "tree_handler")
+PACKAGES = ("cloud_ingest", "light_dataclasses", "record_formats", "tree_handler")
 """The packages that a task imports."""
 
 

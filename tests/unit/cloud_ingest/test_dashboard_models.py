@@ -17,7 +17,7 @@ from cloud_ingest.dashboard.alerts_view import alerts
 from cloud_ingest.dashboard.day_files import DayFiles
 from cloud_ingest.dashboard.models import Models
 from cloud_ingest.dashboard.rollups import BUCKET_S
-from cloud_ingest.dashboard.sensors_view import parts, rounded, window
+from cloud_ingest.dashboard.sensors_view import POINTS_MAX, parts, rounded, steps_of, window
 from cloud_ingest.dashboard.tree_view import TreeHistory
 from cloud_ingest.query.lake import Lake
 
@@ -388,3 +388,20 @@ def test_the_fleet_says_where_its_gateways_stand_and_how_far_their_parents_are()
     assert sum(each is not None for each in told["rtt_ms"]) == 2
     old = Fleet(3).gateways().drop_columns(["latitude", "longitude"])
     assert fleet_view.fleet(old, alerts(None, None))["gateways"]["latitude"] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    ("start_us", "end_us", "points", "why"),
+    [
+        (5, 5, 10, "end: 5 us is not after start, 5 us"),
+        (0, 9, 1, "points: 1 is not 2 to "),
+        (0, 9, POINTS_MAX + 1, f"points: {POINTS_MAX + 1} is not 2 to {POINTS_MAX}"),
+    ],
+)
+def test_a_span_without_time_or_with_too_few_or_many_points_is_refused(
+    start_us: int, end_us: int, points: int, why: str
+) -> None:
+    with pytest.raises(ValueError, match=why):
+        steps_of(start_us, end_us, points)
+    assert steps_of(0, 9, 2) is None
+    assert steps_of(0, 9, POINTS_MAX) is None

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from cloud_ingest.job.beginnings import MOST_PAUSE_S, TRIES, Beginnings, asked_to_end
-from cloud_ingest.job.command import ended
+from cloud_ingest.job.beginnings import DISK_FULL, MOST_PAUSE_S, TRIES, Beginnings, asked_to_end
+from cloud_ingest.job.command import SparkGoneError, ended
 from cloud_ingest.job.scratch import scratch
 from cloud_ingest.spool.segments import SpoolError
 from cloud_ingest.tables.delta import TableError
@@ -169,3 +170,57 @@ def test_what_another_user_left_stays(place: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with scratch("spark"):
         assert left.exists()
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("gone"), ConnectionResetError("gone")])
+def test_without_spark_s_java_process_the_job_ends_and_says_so(error: Exception) -> None:
+    def begin() -> None:
+        raise error
+
+    with pytest.raises(SparkGoneError, match=r"^Spark's Java process is gone$"):
+        ended(begin)
+
+
+def test_an_error_that_is_not_spark_s_ends_the_job_as_it_is() -> None:
+    def begin() -> None:
+        raise ZeroDivisionError
+
+    again, waits, _ = beginnings(follows=True)
+    with pytest.raises(ZeroDivisionError):
+        ended(begin, again=again)
+    assert waits.waited == []
+
+
+def test_a_job_that_is_asked_to_end_while_it_waits_to_begin_again_ends() -> None:
+    queries = Queries(OTHER)
+    again, waits, _ = beginnings()
+
+    def wait(query: Queries) -> None:
+        try:
+            query.awaitTermination()
+        except PySparkException as error:
+            raise AskedMeanwhile(str(error), waits) from error
+
+    ended(queries.begin, wait, again)
+    assert queries.begun == 1
+
+
+class AskedMeanwhile(PySparkException):
+    """A failure while whose text is read the job is asked to end."""
+
+    def __init__(self, text: str, asked: Waits) -> None:
+        super().__init__(text)
+        self._asked = asked
+
+    def __str__(self) -> str:
+        self._asked.set()
+        return super().__str__()
+
+
+def test_a_disk_of_the_checkpoint_that_is_full_is_named_so() -> None:
+    text = f"java.io.IOException: {DISK_FULL}\n\tat x"
+    with pytest.raises(TableError, match=r"^a disk is full: .* \(the checkpoint's, or Spark's own"):
+        ended(Queries(text).begin)
+    again, _, said = beginnings(follows=True)
+    ended(Queries(text).begin, again=again)
+    assert said == [f"{DISK_FULL}: the query is begun again in 1 s"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cloud_ingest.collector import keeping as spool_keeping
+from cloud_ingest.given_folder import folder_fault
 from cloud_ingest.spool import committed, identity, receipts
 from cloud_ingest.spool.receipts import PAIR, Receipts
 from cloud_ingest.spool.segments import SpoolRange
@@ -110,3 +112,35 @@ def test_a_disk_without_room_for_a_second_note_has_the_last_one_written_over(
         committed.note([SpoolRange(str(tmp_path), f"{number:020d}.log", 0, end)], "a")
         assert committed.position(tmp_path, ["a"]) == number + end
         (tmp_path / f"committed.a.{os.getpid()}.new").mkdir(exist_ok=True)  # as a full disk
+
+
+def test_a_segment_that_is_gone_was_never_changed(tmp_path: Path) -> None:
+    assert Receipts(tmp_path / f"{0:020d}.log").time_us(0) == 0
+
+
+def test_a_folder_that_can_not_be_tidied_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = MessageLog(tmp_path, mark=receipts.note)
+    log.open()
+    refusals = CountedLines(logging.getLogger(), time.monotonic)
+
+    def refuse(self: Path, pattern: str) -> None:
+        raise OSError("I/O error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "glob", refuse)
+        spool_keeping.keep(log, [], refusals)
+    log.close()
+    assert refusals.counts == {"folder of the spool that can't be tidied": 1}
+
+
+def test_why_a_folder_is_none_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    assert folder_fault(tmp_path) == ""
+    assert folder_fault(tmp_path / "none") == "no such folder"
+    assert folder_fault(tmp_path / "file" / "below") == "no such folder"
+    assert folder_fault(tmp_path / "file") == "not a folder"
+    assert folder_fault(tmp_path / "circle") == os.strerror(errno.ELOOP)
+    assert folder_fault("x" * 300) == os.strerror(errno.ENAMETOOLONG)

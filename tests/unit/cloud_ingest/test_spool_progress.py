@@ -119,3 +119,14 @@ def test_a_spool_is_read_until_the_time_of_its_last_byte_that_is_or_whole(spool:
     first, whole = (SpoolRange(str(spool), segment.name, 0, end) for end in (length, 2 * length))
     assert scan([first], NumberLedger(), {}).facts({"gw": 0}).read_until_us == 5_000_000
     assert scan([whole], NumberLedger(), {}).facts({"gw": 0}).read_until_us is None
+
+
+def test_a_mark_that_is_none_leaves_what_another_collector_heard(
+    spool: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    says(other, FORWARDING, 200)
+    says(spool, FORWARDING, 300)
+    (spool / "synced").write_text("no mark")
+    assert progress_us([spool, other], QUERY) == 200_000_000

@@ -19,7 +19,7 @@ from cloud_ingest.spool.segments import (
     read_notes,
     segments,
 )
-from cloud_ingest.spool.walk import DamagedBytes, walk
+from cloud_ingest.spool.walk import SEARCH_BYTES, DamagedBytes, walk
 from gateway.log.message_log import MessageLog
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
@@ -264,3 +264,19 @@ def test_a_payload_that_looks_like_a_batch_is_not_read_as_one_whatever_is_damage
     path.write_bytes(data)
     found = [one for one in stamps(log.folder) if not isinstance(one, DamagedBytes)]
     assert found == [("gw-a", number, number) for number in range(1, 13) if number != 7]
+
+
+def test_behind_damage_no_more_is_searched_than_frames_that_are_none_claim() -> None:
+    """Each claims to be long, and is not whole: to check it costs as many bytes."""
+    good = batch.encode("gw-a", 1, 1, [Entry("t", b"1")], flags=1, origin_time_us=0)
+    large = bytearray(
+        batch.encode("gw-a", 1, 1, [Entry("t", bytes(400_000))], flags=1, origin_time_us=0)
+    )
+    large[-1] ^= 1
+    times = SEARCH_BYTES // len(large)
+    head = bytes(large[:40])
+    for many, is_found in ((times - 2, True), (times + 2, False)):
+        data = b"damage" + head * many + bytes(len(large)) + good
+        found = list(walk(data, 0, len(data)))
+        assert isinstance(found[0], DamagedBytes)
+        assert (found[0].end == len(data) - len(good)) == is_found
