@@ -11,7 +11,8 @@ from tree_handler.batch import MAX_NUMBER
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
-from tree_handler.replication.repair import Request, SearchResult, Seek, Summary
+from tree_handler.replication.ranges_wire import within_limits
+from tree_handler.replication.repair import Denial, Request, SearchResult, Seek, Summary
 
 FAR = ("gw", MAX_BOOT_EPOCH)
 ALL = Intervals([(1, MAX_NUMBER)])
@@ -90,3 +91,113 @@ def test_an_origins_name_is_measured_in_bytes_as_in_batches(
         else:
             with pytest.raises(ProtocolError, match="origin"):
                 kind.decode(msgpack.packb(rows[kind]))
+
+
+ROW = ["a", 1, [[1, 1]]]
+ID = ["gw-a", 1, 1]
+KINDS: dict[type[Any], Any] = {
+    Summary: lambda rows: [False, [], [[*row[:2], 1, *row[2:]] for row in rows]],
+    Request: lambda rows: rows,
+    Seek: lambda rows: [*ID, rows],
+    SearchResult: lambda rows: [*ID, rows, [], True],
+}
+
+
+@pytest.mark.parametrize(
+    ("of", "row", "named"),
+    [
+        (Summary, [False, [["a"]], []], "summary of what is over"),
+        (Summary, [False, [["a", [], 1]], []], "summary of what is over"),
+        (Summary, [False, ["ab"], []], "summary of what is over"),
+        (Summary, [False, [], [["a", 1, 1]]], "summary row"),
+        (Summary, [False, [], [["a", 1, 0, []]]], "summary row"),
+        (Summary, [0, [], []], "summary"),
+        (Summary, [False, [], [], []], "summary"),
+        (Request, {}, "request streams"),
+        (Request, [ROW[:2]], "request stream"),
+        (Request, [[*ROW, 1]], "request stream"),
+        (Request, ["abc"], "request stream"),
+        (Request, [["a", 1, "ab"]], "request ranges"),
+        (Request, [["a", 1, ["ab"]]], "request range"),
+        (Request, [["a", 1, [[1]]]], "request range"),
+        (Request, [["a", 1, [[1, 2, 3]]]], "request range"),
+        (Request, [["a", 1, [[0, 1]]]], "request range"),
+        (Request, [["a", 1, [[2, 1]]]], "request range"),
+        (Request, [["a", 1, [[True, 1]]]], "request range"),
+        (Request, [["", 1, []]], "request origin"),
+        (Request, [["a", 0, []]], "request epoch"),
+        (Request, [["a", True, []]], "request epoch"),
+        (Seek, [*ID], "seek"),
+        (Seek, [*ID, [], 0], "seek"),
+        (Seek, ["gw-a", 1, 0, []], "seek number"),
+        (Seek, ["gw-a", 1, MAX_NUMBER + 1, []], "seek number"),
+        (Seek, ["gw-a", 1, True, []], "seek number"),
+        (Seek, ["gw-a", 1, "1", []], "seek number"),
+        (SearchResult, [*ID, [], [], 1], "search result"),
+        (SearchResult, [*ID, [], []], "search result"),
+        (SearchResult, [*ID, [], [], True, [], 0], "search result"),
+        (SearchResult, [*ID, [], "gw", True], "search result origins"),
+        (SearchResult, [*ID, [], [1], True], "search result origins"),
+        (SearchResult, [*ID[:2], 0, [], [], True], "search result number"),
+        (SearchResult, [*ID, [], [], True, [["a", []]]], "denial"),
+        (SearchResult, [*ID, [], [], True, [["a", [], bytes(256)]]], "denial"),
+        (SearchResult, [*ID, [], [], True, [["a", [], b""]] * 65], "denials"),
+    ],
+)
+def test_what_is_wrong_in_a_message_is_named(of: Any, row: Any, named: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^{named}: "):
+        of.decode(msgpack.packb(row))
+
+
+@pytest.mark.parametrize("of", KINDS)
+def test_a_message_has_10_000_ranges_and_no_list_of_them_is_longer(of: Any) -> None:
+    ranges = [[number, number] for number in range(1, 20_001, 2)]
+    whole = msgpack.packb(KINDS[of]([["a", 1, ranges]]))
+    assert of.decode(whole).encode() == whole
+    with pytest.raises(ProtocolError):
+        of.decode(msgpack.packb(KINDS[of]([["a", 1, [*ranges, [20_001, 20_001]]]])))
+
+
+@pytest.mark.parametrize("of", [Request, Seek, SearchResult])
+def test_a_question_and_an_answer_are_about_1_000_streams(of: Any) -> None:
+    rows = [["a", epoch, [[1, 1]]] for epoch in range(1, 1_002)]
+    whole = msgpack.packb(KINDS[of](rows[:1_000]))
+    assert of.decode(whole).encode() == whole
+    with pytest.raises(ProtocolError, match="streams"):
+        of.decode(msgpack.packb(KINDS[of](rows)))
+
+
+def test_an_answer_names_1_000_origins_and_64_denials_with_seals_of_255_bytes() -> None:
+    names = [f"gw-{number:04}" for number in range(1_001)]
+    seal = bytes(255)
+    whole = msgpack.packb([*ID, [], names[:1_000], True, [["a", [ROW], seal]] * 64])
+    answer = SearchResult.decode(whole)
+    assert (len(answer.origins), len(answer.denials)) == (1_000, 64)
+    assert answer.denials[63] == Denial("a", {("a", 1): Intervals([(1, 1)])}, seal)
+    assert answer.encode() == whole
+    with pytest.raises(ProtocolError, match="search result origins"):
+        SearchResult.decode(msgpack.packb([*ID, [], names, True]))
+
+
+def test_of_too_many_streams_or_ranges_the_first_are_told() -> None:
+    one = Intervals([(1, 1)])
+    many = {("gw", epoch): one for epoch in range(1, 1_002)}
+    assert list(within_limits(many)) == list(many)[:1_000]
+    ranges = Intervals((number, number) for number in range(1, 14_000, 2))
+    told = within_limits({("a", 1): ranges, ("b", 1): ranges, ("c", 1): one})
+    assert [len(numbers) for numbers in told.values()] == [7_000, 3_000]
+    assert told["b", 1] == Intervals(list(ranges)[:3_000])
+
+
+def test_a_request_has_so_many_numbers_and_the_last_range_is_cut() -> None:
+    wanted = [(("a", 1), Intervals([(1, 3), (7, 9)])), (("b", 1), Intervals([(5, 9)]))]
+    assert [Request.of(wanted, limit).wanted for limit in (0, 3, 4, 7)] == [
+        {},
+        {("a", 1): Intervals([(1, 3)])},
+        {("a", 1): Intervals([(1, 3), (7, 7)])},
+        {("a", 1): Intervals([(1, 3), (7, 9)]), ("b", 1): Intervals([(5, 5)])},
+    ]
+    ranges = Intervals((number, number) for number in range(1, 20_003, 2))
+    assert len(Request.of([(("a", 1), ranges)], MAX_NUMBER).wanted["a", 1]) == 10_000
+    streams = [(("a", epoch), Intervals([(1, 1)])) for epoch in range(1, 1_002)]
+    assert len(Request.of(streams, MAX_NUMBER).wanted) == 1_000
