@@ -17,10 +17,6 @@ class Deadlines(Generic[Key]):
         self._heap: list[tuple[float, int, Key]] = []
         self._count = 0
 
-    def __len__(self) -> int:
-        """Return how many are to come."""
-        return len(self._at)
-
     def set(self, key: Key, at: float) -> None:
         """Let something be due at a time, whenever it was due before."""
         self._at[key] = at

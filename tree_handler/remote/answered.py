@@ -21,10 +21,6 @@ class SentAnswers:
         self._reads = KeptAnswers()
         self._writes = KeptAnswers()
 
-    def __len__(self) -> int:
-        """Return how many are kept."""
-        return len(self._reads) + len(self._writes)
-
     def again(self, key: QueryKey) -> Publication | None:
         """Return what a request was answered with that comes again; None if that is not kept."""
         return self._writes.give(key) or self._reads.give(key)

@@ -56,10 +56,6 @@ class Repeats:
         self._sent: dict[str, _Sent] = {}
         self._due: Deadlines[str] = Deadlines()
 
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._sent)
-
     def add(self, query: Query, now: float) -> None:
         """One was sent."""
         sent = _Sent(query, self._way_to(query.target), now + query.deadline_ms / 1000)

@@ -143,3 +143,47 @@ def test_entries_and_bytes_are_bounded_and_accounted_for(
     for which in range(31):
         cache.changed("gw-b", (f"p{which}",), -1.0)
     assert (len(cache), cache.held_bytes) == (0, 0)
+
+
+def at(path: str, body: bytes = b"") -> CacheKey:
+    return replace(KEY, request=replace(LOAD, path=(path,), payload=body))
+
+
+def test_what_was_not_asked_for_longest_goes_first_where_there_are_too_many() -> None:
+    cache = AnswerCache(QueryLimits(cached=2, cached_bytes=1 << 20))
+    for path in ("a", "b"):
+        cache.take(at(path), answer(b"1"), 0.0)
+    assert told(cache, 1.0, at("a")) == (b"1", 9)
+    cache.take(at("c"), answer(b"1"), 1.0)
+    assert [at(path) in cache for path in "abc"] == [True, False, True]
+    assert (len(cache), cache.counters.evicted, cache.held_bytes) == (2, 1, 2 * (512 + 1))
+    cache.take(at("a"), answer(b"22"), 2.0)  # takes its own place
+    assert (len(cache), cache.counters.evicted, cache.held_bytes) == (2, 1, 2 * 512 + 3)
+    cache.clear()
+    assert (len(cache), cache.held_bytes, told(cache, 2.0, at("a"))) == (0, 0, None)
+
+
+def test_one_answer_takes_a_quarter_of_the_bytes_at_most_and_all_together_take_no_more() -> None:
+    cache = AnswerCache(QueryLimits(cached=99, cached_bytes=8_000))
+    cache.take(at("a", b"x"), answer(bytes(2_000 - 512 - 1)), 0.0)
+    assert at("a", b"x") in cache
+    cache.take(at("b", b"x"), answer(bytes(2_000 - 512)), 0.0)
+    assert at("b", b"x") not in cache
+    for path in "cde":
+        cache.take(at(path), answer(bytes(2_000 - 512)), 0.0)
+    assert (len(cache), cache.held_bytes, cache.counters.evicted) == (4, 8_000, 0)
+    cache.take(at("f"), answer(b""), 0.0)
+    assert (len(cache), cache.held_bytes, cache.counters.evicted) == (4, 6_512, 1)
+    assert at("a", b"x") not in cache
+
+
+def test_looks_into_the_cache_are_counted() -> None:
+    cache = AnswerCache()
+    assert told(cache, 0.0) is None
+    cache.take(KEY, answer(b"1", 2, b"e"), 0.0)
+    told(cache, 1.0)
+    told(cache, 1.5)
+    told(cache, 2.0)
+    cache.take(KEY, ResourceResponse(0x43, b"", None, ((ETAG, b"e"), (MAX_AGE, b"\x07"))), 2.0)
+    counts = cache.counters
+    assert (counts.hits, counts.misses, counts.validated, counts.evicted) == (2, 2, 1, 0)

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler.errors import ProtocolError
+from tree_handler.remote.executing import Executions
 from tree_handler.remote.limits import DEFAULT_LIMITS, QueryLimits
 from tree_handler.remote.message import Answer, Query
 from tree_handler.remote.options import REQUEST_OPTIONS, RESPONSE_OPTIONS, Lengths
@@ -497,3 +498,41 @@ def test_a_wrong_target_or_deadline_leaves_nothing_behind(target: str, deadline_
     with pytest.raises(ProtocolError):
         a.ask(target, GET, 0.0, deadline_s)
     assert a.next_timer() == math.inf
+
+
+def test_a_renewal_that_is_overtaken_by_a_later_one_is_answered_alone() -> None:
+    b = RemoteQueries("gw-b", 1)
+
+    def asked(correlation: str) -> list[Any]:
+        query = Query("gw-a", correlation, 5_000, GET, "gw-b", 1, 0, 1, 60_000)
+        return b.receive("$hedgerow/query/gw-b", query.encode(), 0.0)
+
+    [late] = asked("1-10")
+    assert late.observes
+    [early] = asked("1-9")
+    assert not early.observes
+    stop, again = asked("2-1")
+    assert (stop, again.observes) == (Stop(("gw-a", "1-10")), True)
+
+
+@pytest.mark.parametrize("order", [("x", "y"), ("1-x", "1-"), ("x-2", "x-1"), ("1", "0")])
+def test_who_does_not_sign_may_call_its_queries_as_it_likes(order: tuple[str, str]) -> None:
+    executions = Executions()
+    first, second = (Query("gw-a", one, 5_000, GET, "", 0, 0, 1, 60_000) for one in order)
+    assert [type(one) for one in executions.begin(first, "r", 0.0)] == [Execute]
+    stop, execute = executions.begin(second, "r", 0.0)
+    assert stop == Stop(("gw-a", order[0]))
+    assert isinstance(execute, Execute)
+    assert execute.observes  # it takes the place of the one before
+
+
+def test_so_many_are_executed_at_a_time_for_one_and_for_all() -> None:
+    executions = Executions(QueryLimits(executed=3, executed_of_gateway=2))
+    for asker, correlation in (("gw-a", "1-1"), ("gw-a", "1-2"), ("gw-b", "1-1")):
+        assert not executions.is_full_for(asker)
+        executions.begin(Query(asker, correlation, 5_000, GET), "r", 0.0)
+    assert executions.is_full_for("gw-c")
+    executions.answered(("gw-b", "1-1"), goes_on=False)
+    assert [executions.is_full_for(asker) for asker in ("gw-a", "gw-c")] == [True, False]
+    executions.handle_timer(5.0)
+    assert not executions.is_full_for("gw-a")

@@ -16,6 +16,7 @@ from tree_handler.remote.kept import MAX_GIVEN, KeptAnswers
 from tree_handler.remote.limits import QueryLimits
 from tree_handler.remote.message import Publication, Query
 from tree_handler.remote.query import Execute, Lease, QueryAnswer, RemoteQueries, TimedOut
+from tree_handler.remote.repeats import Repeats
 from tree_handler.remote.request_memory import RepeatedError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 from tree_handler.routing.locator import GatewayLocation
@@ -290,3 +291,39 @@ def test_what_has_a_hop_limit_does_not_go_to_all_but_waits_until_the_place_is_kn
     assert (execute.correlation, execute.request) == (correlation, limited)
     ways.way = GatewayLocation(2, 1)
     assert not a.ask("gw-b", limited, 0.7, DEADLINE_S, 1)[1].waits
+
+
+def query(correlation: str = "1-1", request: ResourceRequest = PUT) -> Query:
+    return Query("gw-a", correlation, 5_000, request, "gw-b", 1)
+
+
+def test_a_request_is_shown_to_be_new_four_times_at_most_and_not_past_its_deadline() -> None:
+    repeats = Repeats(Ways())
+    repeats.add(query(), 0.0)
+    repeats.add(query("1-2"), 0.0)
+    for number in range(1, 5):
+        [again] = repeats.challenged("1-1", number, 1.0)
+        assert (again.challenge, again.deadline_ms, again.asked_ms) == (number, 4_000, 1_000)
+    assert repeats.challenged("1-1", 5, 1.0) == []
+    assert repeats.challenged("1-2", 5, 4.9995) == []  # not a whole millisecond is left
+    assert [one.deadline_ms for one in repeats.challenged("1-2", 5, 4.75)] == [250]
+    assert repeats.challenged("1-3", 5, 1.0) == []
+    repeats.end("1-1")
+    repeats.end("1-1")
+    assert repeats.challenged("1-1", 5, 1.0) == []
+
+
+def test_what_was_shown_to_one_life_is_not_shown_to_the_next() -> None:
+    ways = Ways()
+    repeats = Repeats(ways)
+    repeats.add(query(request=GET), 0.0)
+    repeats.challenged("1-1", 7, 0.1)
+    [again] = repeats.handle_timer(0.5)
+    assert (again.challenge, again.target_epoch, again.again) == (7, 1, 1)
+    ways.way = GatewayLocation(1, 3)
+    [again] = repeats.moved(0.6)
+    assert (again.challenge, again.target_epoch, again.again) == (0, 3, 2)
+    assert repeats.next_timer() == 1.1  # as after the first time
+    ways.way = GatewayLocation(1, 2)  # not known better there
+    [again] = repeats.moved(0.7)
+    assert (again.target_epoch, again.again) == (3, 3)
