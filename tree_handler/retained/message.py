@@ -19,6 +19,8 @@ EXPIRY = 2
 PHYSICAL_MAX = 1 << 62
 """Beyond it no stamp is believed: it could hardly be surpassed."""
 ORIGIN_BYTES_MAX = 255
+AGE_MS_MAX = 1 << 62
+"""What is as old, or is to last as long, is refused: it grows, and is told to others as 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +102,8 @@ class Retained:
             and (qos is None or _whole(qos, 3))
             and isinstance(payload, bytes)
             and isinstance(properties, dict)
-            and (left is None or _whole(left, 1 << 64))
-            and (dead is None or _whole(dead, 1 << 64))
+            and (left is None or _whole(left, AGE_MS_MAX))
+            and (dead is None or _whole(dead, AGE_MS_MAX))
             and (dead is None) == bool(payload)
             and (qos is not None or not payload)
             and isinstance(proof, bytes)

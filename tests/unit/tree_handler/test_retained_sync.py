@@ -33,7 +33,7 @@ from tree_handler.retained.sync_state import (
     REFUSED_AGAIN_S,
     SendRetained,
 )
-from tree_handler.retained.sync_wire import ASK_TOPICS, SyncKind
+from tree_handler.retained.sync_wire import ASK_TOPICS, END, START, SyncKind, Wants, pack
 from tree_handler.retained.tombstones import Tombstone
 from tree_handler.retained.versions import BUCKETS, HASH_BYTES, RetainedVersions
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
@@ -843,3 +843,95 @@ def test_long_topics_are_asked_for_a_part_at_a_time() -> None:
     pair.run()
     assert pair.are_equal()
     assert max(map(len, pair.sent)) < 300_000
+
+
+def test_an_answer_that_goes_back_is_refused_and_of_what_was_given_up_it_is_passed_over() -> None:
+    back = pack((int(SyncKind.ANSWER), START, []))
+    slow = Slow()
+    with pytest.raises(ProtocolError, match="answer that goes back, retained topics"):
+        slow.side.receive(1, back, 3.0)
+    assert slow.side.is_fetching  # the right one may still come
+    late = Slow()
+    late.side.handle_timer(40.0)
+    assert late.side.receive(1, back, 40.0) == []
+    assert not late.store.contents
+    nobody = Slow()
+    nobody.side.link_up(2, 3.0)
+    assert nobody.side.receive(2, nobody.answer.payload, 3.0) == []  # it was not asked
+    assert nobody.side.receive(3, nobody.answer.payload, 3.0) == []
+    assert not nobody.store.contents
+
+
+def answered(
+    side: RetainedSync, *listed: tuple[str, RetainedVersion], after: object = START, **wants: bool
+) -> tuple[object, list[str]]:
+    """Ask a side for all that it has: up to where its answer goes, and its topics."""
+    field = Wants(wants.get("unlisted", True), wants.get("proofs", False)).field()
+    known = [(topic, *version) for topic, version in listed]
+    ask = pack((int(SyncKind.ASK), list(range(BUCKETS)), after, END, field, known))
+    (answer,) = side.receive(1, ask, 0.0)
+    kind, upto, rows = msgpack.unpackb(answer.payload, use_list=False)
+    assert kind == SyncKind.ANSWER
+    return upto, [row[0] for row in rows]
+
+
+def test_an_answer_has_what_is_newer_than_listed_and_if_that_is_wanted_what_is_not() -> None:
+    store = Store()
+    second = RetainedVersion(2, 0, "a", 1)
+    for topic in ("older", "same", "newer", "unlisted"):
+        store.put(topic, second, b"x")
+    side = RetainedSync(store, Log())
+    side.link_up(1, 0.0)
+    listed = [
+        ("older", RetainedVersion(3, 0, "a", 1)),
+        ("same", second),
+        ("newer", RetainedVersion(1, 0, "a", 1)),
+        ("not here", second),
+    ]
+    upto, topics = answered(side, *listed)
+    assert (upto, sorted(topics)) == (END, ["newer", "unlisted"])
+    assert answered(side, *listed, unlisted=False) == (END, ["newer"])
+    assert side.counters.sent == 3
+
+
+@pytest.mark.parametrize(
+    ("count", "payload_bytes", "first"),
+    [
+        (500, 1, 500),
+        (501, 1, 500),
+        (64, 919, 64),  # of 1,024 bytes each, with 5 of its topic and 100 for the rest
+        (65, 919, 64),
+        (65, 918, 65),
+        (1, 100_000, 1),
+    ],
+)
+def test_an_answer_ends_after_500_topics_or_64_kib(
+    count: int, payload_bytes: int, first: int
+) -> None:
+    store = Store()
+    for at in range(100, 100 + count):
+        store.put(f"t/{at}", RetainedVersion(1, at, "a", 1), bytes(payload_bytes))
+    side = RetainedSync(store, Log())
+    side.link_up(1, 0.0)
+    upto, topics = answered(side)
+    assert len(topics) == first
+    if first < count:
+        assert isinstance(upto, tuple)
+        assert upto[1] == topics[-1]
+        upto, rest = answered(side, after=upto)
+        topics += rest
+    assert (upto, len(set(topics))) == (END, count)
+
+
+def test_an_answer_has_64_messages_with_proofs_and_leaves_out_what_has_none() -> None:
+    store = Store()
+    for at in range(65):
+        store.put(f"t/{at}", RetainedVersion(1, at, "a", 1), b"x", proof=OWN)
+    store.put("bare", RetainedVersion(1, 0, "a", 1), b"x")
+    side = RetainedSync(store, Log(), proofs=RetainedProofs(ModelSigner("a"), ModelRing(), "t"))
+    side.link_up(1, 0.0)
+    upto, topics = answered(side, proofs=True)
+    assert len(topics) == 64
+    end, rest = answered(side, after=upto, proofs=True)
+    assert (end, len(rest), "bare" in topics + rest) == (END, 1, False)
+    assert len(answered(side)[1]) == 66  # to who reads no proofs
