@@ -254,3 +254,119 @@ def test_a_record_with_very_many_levels_is_refused_and_none_is_made() -> None:
     told = own.take(0.0)
     assert told is not None
     assert Interest.decode(told.encode()) == told
+
+
+def test_the_routes_of_20_000_topics_are_remembered_and_each_is_advertised_when_it_is_found() -> None:
+    told: list[str] = []
+    known = Interests("me", told.append)
+    known.update(record("a", 1, "t/1", "t/2"))
+    topics = [f"t/{number}" for number in range(20_000)]
+    for topic in topics:
+        known.destinations(topic)
+    assert told == topics
+    assert (known.destinations("t/0"), known.destinations("t/1")) == (frozenset(), {"a"})
+    assert told == topics
+    known.destinations("one/more")
+    assert known.destinations("t/1") == {"a"}
+    assert told[20_000:] == ["one/more", "t/1"]
+    known.look_anew()
+    known.destinations("t/1")
+    assert told[20_002:] == ["t/1"]
+
+
+def test_a_changed_filter_has_the_routes_of_its_topics_found_anew_and_many_have_all() -> None:
+    told: list[str] = []
+    known = Interests("me", told.append)
+    known.update(record("a", 1))
+    for number in range(400):
+        known.destinations(f"t/{number}")
+    known.update(record("a", 2, "t/7"))
+    assert [known.destinations(f"t/{number}") for number in (6, 7)] == [frozenset(), {"a"}]
+    assert told[400:] == ["t/7"]
+    many = tuple(f"other/{number}" for number in range(500))
+    known.update(record("a", 3, "t/7", *many))  # 200,000 looks
+    known.destinations("t/7")
+    assert told[401:] == []
+    known.update(record("a", 4, "t/7", *many, "one/more", epoch=1))
+    known.update(record("b", 1, *many, "one/more"))  # 200,400
+    known.destinations("t/7")
+    assert told[401:] == ["t/7"]
+
+
+def test_who_is_gone_for_good_gets_nothing_and_is_nobody() -> None:
+    known = Interests("me")
+    for name in ("me", "a", "b"):
+        known.update(record(name, 1, "t", "u/#"))
+    assert (known.destinations("t"), known.everyone, len(known)) == ({"a", "b"}, {"a", "b"}, 3)
+    known.forget("a")
+    known.forget("c")
+    assert (known.destinations("t"), known.destinations("u/1")) == ({"b"}, {"b"})
+    assert (known.everyone, len(known), known.get("a")) == ({"b"}, 2, None)
+    assert [one.gateway_id for one in known] == ["me", "b"]
+    known.update(record("a", 1, "t"))  # as a newcomer
+    assert (known.destinations("t"), known.everyone) == ({"a", "b"}, {"a", "b"})
+
+
+def test_a_record_waits_so_long_for_the_next_as_its_bytes_take_and_never_less_than_0_2_s() -> None:
+    own = OwnInterest("a", 1)
+    first = own.take(0.0)
+    assert first is not None
+    assert (first.version, own.next_timer()) == (1, math.inf)
+    own.subscribed("x" * 32_768)
+    assert own.next_timer() == 0.2
+    assert own.take(0.19) is None
+    assert own.take(0.2) is not None
+    own.linked_to(["gw-b"])
+    assert own.next_timer() == 1.2  # a second for as many bytes as a second has
+    own.refused()
+    assert own.next_timer() == 1.2
+    told = own.take(1.2)
+    assert told is not None
+    assert (told.version, told.neighbours) == (3, {"gw-b"})
+
+
+def test_what_is_told_again_as_it_was_is_not_told_but_for_what_was_refused() -> None:
+    own = OwnInterest("a", 1)
+    own.take(0.0)
+    own.linked_to([])
+    assert own.next_timer() == 0.2
+    assert own.take(0.2) is None
+    assert own.next_timer() == math.inf
+    own.refused()
+    told = own.take(0.3)
+    assert told is not None
+    assert told.version == 2
+    own.busy(3, 1)
+    assert own.next_timer() == 10.3
+    assert own.take(10.2) is None
+    told = own.take(10.3)
+    assert told is not None
+    assert (told.version, told.clients, told.rooted) == (3, 3, 1)
+    own.busy(3, 1)
+    assert own.next_timer() == math.inf
+
+
+def test_a_topic_that_a_prefix_covers_is_not_advertised_besides() -> None:
+    own = OwnInterest("a", 1)
+    for number in range(2_000):
+        own.published(f"many/{number}")
+    told = own.take(0.0)
+    assert told is not None
+    assert own.next_timer() == TOPIC_S
+    own.published("many/0")
+    assert own.next_timer() == TOPIC_S
+    own.published("many/more")
+    own.published("many/yet/more")
+    own.published("other")
+    told = own.take(9.0)
+    assert told is not None
+    assert told.publishes == {"many/#", "other"}
+
+
+def test_a_record_names_1_000_neighbours_the_first_by_name() -> None:
+    own = OwnInterest("a", 1)
+    names = [f"gw-{number:04}" for number in range(1_001)]
+    own.linked_to(reversed(names))
+    told = own.take(0.0)
+    assert told is not None
+    assert told.neighbours == set(names[:1_000])

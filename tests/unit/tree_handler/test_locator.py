@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -208,3 +209,34 @@ def test_what_a_neighbour_was_told_in_changes_is_all_that_others_reach(
         for name in reached:
             assert node.epoch_of(name) in [heard.get(one, {}).get(name) for one in forwarding]
         assert node.take_came() <= reached
+
+
+@pytest.mark.parametrize(
+    ("row", "named"),
+    [
+        ([True, []], "gateways behind a link"),
+        ([True, [], [], []], "gateways behind a link"),
+        ([1, [], []], "gateways behind a link"),
+        ([True, {}, []], "gateways behind a link"),
+        ([True, [], {}], "gateways behind a link"),
+        ([True, [["b"]], []], "gateway behind a link"),
+        ([True, [["b", 1, 1]], []], "gateway behind a link"),
+        ([True, [["b", True]], []], "gateway behind a link"),
+        ([True, [["b", -1]], []], "gateway behind a link"),
+        ([True, [["B", 1]], []], "gateway behind a link"),
+        ([True, [], ["B"]], "gateway behind a link"),
+        ([True, [], [1]], "gateway behind a link"),
+    ],
+)
+def test_what_is_wrong_in_what_a_neighbour_tells_is_named(row: list[object], named: str) -> None:
+    with pytest.raises(ProtocolError, match=f"^{named}: "):
+        ReachUpdate.decode(msgpack.packb(row))
+
+
+def test_10_000_gateways_may_come_and_go_at_once() -> None:
+    names = [f"gw-{number}" for number in range(10_001)]
+    most = ReachUpdate(False, dict.fromkeys(names[:10_000], MAX_BOOT_EPOCH), frozenset(names[1:]))
+    assert ReachUpdate.decode(most.encode()) == most
+    for over in ((dict.fromkeys(names, 0), frozenset[str]()), ({}, frozenset(names))):
+        with pytest.raises(ProtocolError, match="behind a link"):
+            ReachUpdate.decode(ReachUpdate(False, *over).encode())

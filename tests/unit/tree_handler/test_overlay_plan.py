@@ -184,3 +184,31 @@ def test_a_root_stays_root_though_its_load_grows() -> None:
     wires.tell(records)
     wires.run(2.0)
     assert {g.snapshots()[0].root for g in wires.gateways.values()} == {"gw-a"}
+
+
+@pytest.mark.parametrize("more", [6, 7], ids=["8 filters", "9 filters"])
+def test_however_many_filters_change_each_topic_has_its_audience(more: int) -> None:
+    audiences = Audiences()
+    topics = ("a/1", "b/1", "c")
+    here = {"gw-a": record("gw-a", publishes=" ".join(topics)), "gw-b": record("gw-b")}
+    assert audiences.take(here)
+    assert not audiences.take(here)
+    wanted = ["a/+", "+/1", *(f"other/{number}/#" for number in range(more)), "c"]
+    here = {**here, "gw-b": record("gw-b", subscribes=" ".join(wanted))}
+    assert audiences.take(here)
+    assert [audiences.of(topic).subscribers for topic in topics] == [{"gw-b"}] * 3
+    assert [audiences.of(topic).advertisers for topic in (*topics, "other")] == [
+        *[{"gw-a"}] * 3,
+        frozenset(),
+    ]
+    assert audiences.topics.total() == 3
+    assert audiences.take({"gw-b": here["gw-b"]})
+    assert not audiences.topics
+
+
+def test_10_000_topics_are_remembered_and_then_found_anew() -> None:
+    found = plan(record("gw-a", "t"), record("gw-b", "", "t"))
+    for number in range(10_001):
+        assert found.overlay_of(f"none/{number}") is None
+    assert members(found, "t") == set("ab")
+    assert members(found, "t") == set("ab")

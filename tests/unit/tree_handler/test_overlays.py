@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 
 import msgpack
 import pytest
@@ -13,6 +14,7 @@ from tests.unit.tree_handler.overlay_pair import Fleet, Wires, mesh, told
 from tree_handler.errors import ProtocolError
 from tree_handler.overlays import overlays
 from tree_handler.overlays import wire as overlay_wire
+from tree_handler.overlays.instance import Instance, OverlayContext
 from tree_handler.overlays.overlays import Overlays, Settings
 from tree_handler.overlays.plan import overlay_id
 from tree_handler.overlays.wire import Item
@@ -304,3 +306,51 @@ def test_news_of_an_overlay_that_is_not_run_here_are_counted() -> None:
     a.receive(99, message, 0.0)
     assert a.counters["overlay_unknown"] == 1
     assert a.counters["overlay_unknown_link"] == 1
+
+
+def test_a_gateway_is_in_an_overlay_over_so_many_links_and_no_more() -> None:
+    shared = OverlayContext(iter(range(1, 99)), Counter())
+    members = frozenset({"gw-a", "gw-b", "gw-c", "gw-d"})
+    one = Instance(
+        PAIR, members, Identity("gw-a", 1, 1.0, "10.0.0.1"), Parameters(max_links=2), 0.0, shared
+    )
+    for link, peer_id in enumerate(("gw-b", "gw-c", "gw-d"), 1):
+        one.link_up(link, peer_id, None, 0.0)
+    assert [(link, item.own) for link, item in one.take_said()] == [(1, 1), (2, 2)]
+    assert shared.counters == {"overlay_too_many_links": 1}
+    one.receive(3, Item(PAIR, 9, 0, []), 0.0)
+    assert shared.counters == {"overlay_too_many_links": 1, "overlay_not_a_member": 1}
+    one.measured(3, 1.0, 0.0)
+    one.link_down(3, 0.0)
+    one.receive(2, Item(PAIR, 9, 7, []), 0.0)
+    assert shared.counters["overlay_stale_session"] == 1
+    assert one.take_said() == []
+    one.close()
+    assert [(link, item.own, item.peer) for link, item in one.take_said()] == [
+        (1, 0, 0),
+        (2, 0, 0),
+    ]
+    assert (one.forwarding, one.way) == (frozenset(), None)
+
+
+def test_what_is_said_in_two_sessions_of_a_link_is_not_put_together() -> None:
+    shared = OverlayContext(iter(range(1, 99)), Counter())
+    members = frozenset({"gw-a", "gw-b"})
+    one = Instance(PAIR, members, Identity("gw-a", 1, 1.0, "10.0.0.1"), Parameters(), 0.0, shared)
+    one.link_up(1, "gw-b", None, 0.0)
+    one.receive(1, Item(PAIR, 9, 1, []), 0.0)  # a hello for session 9 is said behind the greeting
+    one.receive(1, Item(PAIR, 0, 1, []), 0.1)
+    one.receive(1, Item(PAIR, 10, 1, []), 0.2)
+    said = [(item.own, item.peer, len(item.bpdus) > 0) for _, item in one.take_said()]
+    assert said == [(1, 0, False), (1, 9, True), (1, 10, True)]
+
+
+def test_a_round_trip_of_a_link_that_has_ended_says_nothing() -> None:
+    wires = Wires.of("gw-a", "gw-b")
+    wires.run(1.0)
+    gateway = wires.gateways["gw-a"]
+    gateway.link_down(wires.link("gw-b"), wires.now)
+    gateway.link_down(wires.link("gw-b"), wires.now)
+    gateway.take_actions()
+    gateway.measured(wires.link("gw-b"), 5.0, wires.now)
+    assert gateway.take_actions() == []

@@ -203,3 +203,19 @@ def test_what_a_member_says_of_its_address_is_dialled_within_bounds(
     address: str, own: str, may: bool
 ) -> None:
     assert may_be_dialled(address, own) is may
+
+
+def test_a_substitute_that_was_left_and_is_out_of_reach_too_late_is_gone_by_itself() -> None:
+    for late_s, missed in ((34.9, True), (35.0, False)):
+        seat = Seat(TIMES, A)
+        seat.look(LOST)
+        seat.look(LOST, 20.0)
+        seat.look(linked(A), 1.0)
+        seat.look(linked(A, home=True))
+        assert seat.look(linked(A, home=True), 30.0) == [LeaveSubstitute(A)]
+        alone = WaysHome(True, ("gw-home",), ("gw-home",))
+        assert seat.look(HOME, 29.0) == []  # it is kept in mind for the 30 s of home_s
+        assert seat.look(alone, 0.9) == []
+        assert seat.core.next_timer() == seat.now + 5.0
+        assert seat.look(alone, late_s - 29.9) == ([DialSubstitute(A)] if missed else [])
+        assert missed or seat.look(alone, 60.0) == []

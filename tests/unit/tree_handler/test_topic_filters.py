@@ -103,3 +103,18 @@ def test_filters_with_very_many_levels_become_prefixes() -> None:
     few = collapse(deep, 9, 40)
     assert levels_of(few) <= 40
     assert few == {f"{n}/a/b/#" for n in range(9)}
+
+
+def test_what_has_a_wildcard_is_no_topic_and_gets_nothing() -> None:
+    index: FilterTrie[str, int] = FilterTrie()
+    assert index.set("a/+", "x", 1)
+    assert not index.set("a/+", "x", 2)
+    index.set("#", "y", 3)
+    index.set("a/#", "z", 4)
+    assert [index.match(topic) for topic in ("a/+", "+", "#", "a/#", "+a")] == [[]] * 5
+    assert sorted(index.match("a/b")) == [("x", 2), ("y", 3), ("z", 4)]
+    assert sorted(index.match("a")) == [("y", 3), ("z", 4)]
+    assert index.match("$a/b") == []
+    assert [index.delete(*gone) for gone in (("a", "x"), ("a/b", "x"), ("a/+", "y"))] == [False] * 3
+    assert (index.delete("a/+", "x"), index.delete("a/+", "x")) == (True, False)
+    assert index.node_count == 3  # "#", "a" and "a/#"
