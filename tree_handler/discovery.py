@@ -32,7 +32,7 @@ VERSION = 1
 MAC_BYTES = 32
 MIN_KEY_BYTES = 16
 MAX_ANNOUNCEMENT_BYTES = 512
-"""One datagram, never a fragment; a longer one is not looked at."""
+"""One datagram, never a fragment; a longer one is not looked at, and none that is made is longer."""
 MAX_TREE_CHARACTERS = 64
 UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104  # compared with, never bound to
 """A broker that listens at all addresses announces one of these."""
@@ -81,18 +81,10 @@ class Announcement:
         _check_number("announcement MQTT port", self.mqtt_port, 0, 65_535)
 
     def encode(self, key: bytes) -> bytes:
-        """Return the datagram, with its MAC under the tree's key.
-
-        Raises:
-            AnnouncementError: it would be over `MAX_ANNOUNCEMENT_BYTES`.
-
-        """
+        """Return the datagram, with its MAC under the tree's key."""
         row = (self.tree, self.gateway_id, self.boot_epoch, self.address, self.mqtt_port)
         signed: bytes = MAGIC + bytes((VERSION,)) + msgpack.packb(row)
-        datagram = signed + hmac.digest(key, signed, hashlib.sha256)
-        if len(datagram) > MAX_ANNOUNCEMENT_BYTES:
-            raise AnnouncementError("announcement too large, bytes", len(datagram))
-        return datagram
+        return signed + hmac.digest(key, signed, hashlib.sha256)
 
     @classmethod
     def decode(cls, datagram: bytes, tree: str, key: bytes) -> Announcement:

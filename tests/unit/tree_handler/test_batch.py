@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
+from tree_handler.entry import accepted_at, accepted_us, row_size
 from tree_handler.errors import BatchError
 
 properties: st.SearchStrategy[dict[int, Any]] = st.dictionaries(
@@ -174,3 +175,59 @@ def test_a_topic_that_is_no_text_is_refused() -> None:
     frame, header = batch.make("gw", 1, 1, [("topic", 1, b"")], flags=1, origin_time_us=0)
     with pytest.raises(BatchError, match="batch body"):
         batch.rows(frame.replace(b"topic", b"t\xff\xffic"), header)
+
+
+@pytest.mark.parametrize(
+    ("entry", "size"),
+    [
+        (Entry("topic", b"payload"), 12),
+        (Entry("t", b"", properties={1: 5}), 1 + 32),
+        (Entry("t", b"", properties={3: "text", 9: b"correlate"}), 1 + 2 * 32 + 4 + 9),
+        (Entry("t", b"", properties={38: [("a", "bc"), ("", "d")]}), 1 + 32 + 2 * 32 + 4),
+        (Entry("t", b"", properties={11: [1, 2]}), 1 + 32 + 2 * 32),
+        (Entry("t", b"", accepted_us=1), 1),
+        (Entry("t", b"", holders=(("workers", "jobs/#", "gw-b"),)), 1 + 7 + 6 + 4),
+    ],
+)
+def test_a_message_costs_its_text_and_32_bytes_for_each_property_and_pair(
+    entry: Entry, size: int
+) -> None:
+    assert row_size(entry.row()) == size
+
+
+@pytest.mark.parametrize(
+    ("said", "read"), [(1, 1), (1 << 60, 1 << 60), ((1 << 60) + 1, 0), (0, 0), (-1, 0), ("1", 0)]
+)
+def test_what_an_origins_clock_read_is_a_number_up_to_2_to_the_60(said: Any, read: int) -> None:
+    row = ("t", 5, b"x", {}, b"", said)
+    assert accepted_us(row) == read
+    assert Entry.of(row) == Entry("t", b"x", 1, True, accepted_us=read)
+    assert accepted_us(row[:5]) == 0
+
+
+def test_a_message_that_may_expire_gets_what_the_clock_reads_and_keeps_the_rest() -> None:
+    assert accepted_at(("t", 1, b"x", {2: 60}), 7) == ("t", 1, b"x", {2: 60}, b"", 7)
+    assert accepted_at(("t", 1, b"x", {2: 60}, b"proof", 1, ()), 7) == (
+        *("t", 1, b"x", {2: 60}),
+        *(b"proof", 7, ()),
+    )
+    assert accepted_at(("t", 1, b"x", {2: 60}), 0) == ("t", 1, b"x", {2: 60})
+
+
+@pytest.mark.parametrize(
+    ("entry", "row"),
+    [
+        (Entry("t", b"x"), ("t", 0, b"x")),
+        (Entry("t", b"x", 2, True), ("t", 6, b"x")),
+        (Entry("t", b"x", 1, properties={3: "a"}), ("t", 1, b"x", {3: "a"})),
+        (Entry("t", b"x", 1, True, proof=b"p"), ("t", 5, b"x", {}, b"p")),
+        (Entry("t", b"x", accepted_us=9), ("t", 0, b"x", {}, b"", 9)),
+        (
+            Entry("t", b"x", holders=(("g", "#", "gw-b"),)),
+            ("t", 0, b"x", {}, b"", 0, (("g", "#", "gw-b"),)),
+        ),
+    ],
+)
+def test_a_row_has_what_is_said_and_nothing_behind_it(entry: Entry, row: tuple[Any, ...]) -> None:
+    assert entry.row() == row
+    assert Entry.of(row) == entry

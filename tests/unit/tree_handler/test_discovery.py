@@ -233,3 +233,20 @@ def test_no_source_gets_more_than_burst_and_rate_allow(steps: list[tuple[str, fl
         now += wait_s
         allowed[source] += limit.allow(source, now)
         assert allowed[source] <= 3 + now + 1e-6
+
+
+def test_what_is_wrong_in_a_datagram_is_named() -> None:
+    whole = announcement().encode(KEY)
+    for datagram, named in (
+        (b"HB" + whole[2:], "magic"),
+        (whole[:2] + b"\0" + whole[3:], "version: 0"),
+        (whole[:2] + b"\2" + whole[3:], "version: 2"),
+        (whole[:35], "length, bytes: 35"),
+        (whole[:3] + b"\x94" + whole[4:], "body"),
+        (whole[:3] + b"\x80" + bytes(32), "body: {}"),
+        (whole[:-1] + bytes((whole[-1] ^ 1,)), "MAC: 'gw-b'"),
+    ):
+        with pytest.raises(AnnouncementError, match=named):
+            Announcement.decode(datagram, "demo", KEY)
+    with pytest.raises(ForeignTreeError, match="another tree: 'demo'"):
+        Announcement.decode(whole, "other", KEY)

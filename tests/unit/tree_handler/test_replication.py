@@ -17,7 +17,10 @@ from tree_handler.batch import Entry, Flags, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import delivery, epoch_order
+from tree_handler.replication.anti_entropy import AntiEntropy
+from tree_handler.replication.counters import Counters
 from tree_handler.replication.delivery import Deliver, DeliverLogged
+from tree_handler.replication.flooding import Flooding
 from tree_handler.replication.repair import Request, SearchResult, Seek, Summary
 from tree_handler.replication.replication import (
     Append,
@@ -449,3 +452,83 @@ def test_whatever_is_cut_all_that_was_accepted_arrives_everywhere_once_and_in_or
         for origin in range(size):
             got = [row.split(":")[1] for row in node.got if row.startswith(f"gw-{origin}:")]
             assert got == ([] if origin == i else published[origin])
+
+
+def test_of_a_link_that_has_ended_nothing_is_taken_and_nothing_is_sent_over_it() -> None:
+    core = Replication("gw-a", 1)
+    frame, header = batch.make(
+        "gw-b", 1, 1, [Entry("t", b"", 1).row()], flags=Flags.LOGGED, origin_time_us=0
+    )
+    repair, flooding = core.repair, Flooding(("gw-a", 1), True, Counters())
+    neighbours = AntiEntropy({}, lambda _: True, 5.0, must_prove=False)
+    neighbours.came(9, header)
+    neighbours.refused(9, header)
+    neighbours.offered(9, header)
+    neighbours.has_sent(9, header)
+    neighbours.progressed(9, 0.0)
+    assert neighbours.done(9, 0.0) == []
+    assert repair.receive_summary(9, Summary({("gw-b", 1): Intervals([(1, 9)])}), 0.0) == []
+    assert repair.receive_request(9, Request({("gw-b", 1): Intervals([(1, 9)])})) == []
+    assert repair.receive_seek(9, Seek(("gw-b", 1, 1), {}), 0.0) == []
+    assert repair.receive_done(9, 0.0) == []
+    assert repair.joins(9) == []
+    assert core.receive_batch(9, frame) == core.receive_batch(9, frame, repair=True) == []
+    assert core.counters.discarded == 2
+    assert core.replay(9, frame, header) == core.link_drained(9) == []
+    assert (flooding.set_full(9, is_full=True), flooding.set_forwarding(9, forwards=True)) == (
+        False,
+        False,
+    )
+    assert flooding.count_forged(9) == 0
+    assert not repair.is_waiting
+    assert (bool(flooding), 9 in flooding) == (False, False)
+
+
+def test_a_link_says_once_that_it_is_full_or_has_drained_and_counts_what_was_forged() -> None:
+    flooding = Flooding(("gw-a", 1), True, Counters())
+    flooding.link_up(1)
+    flooding.link_up(2)
+    assert [flooding.set_full(1, is_full=full) for full in (False, True, True, False)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    assert [flooding.set_forwarding(1, forwards=on) for on in (False, True, True, False)] == [
+        False,
+        True,
+        False,
+        True,
+    ]
+    flooding.set_full(2, is_full=True)
+    assert list(flooding.with_room()) == [1]
+    assert [flooding.count_forged(1) for _ in range(3)] == [1, 2, 3]
+    flooding.link_down(1)
+    assert (1 in flooding, 2 in flooding, flooding.count_forged(1)) == (False, True, 0)
+
+
+def test_what_is_read_of_the_log_for_a_full_link_goes_there_while_it_forwards() -> None:
+    flooding = Flooding(("gw-a", 1), True, Counters())
+    rows = [Entry("t", b"", 1).row()]
+    logged = batch.make("gw-b", 1, 1, rows, flags=Flags.LOGGED, origin_time_us=0)
+    lossy = batch.make("gw-b", 1, 1, rows, flags=Flags.NONE, origin_time_us=0)
+    flooding.link_up(1)
+    assert flooding.replay(1, [logged]) == []
+    flooding.set_forwarding(1, forwards=True)
+    assert flooding.replay(1, [logged, lossy]) == [SendBatch(1, logged[0])]
+    assert flooding.counters.forwarded == 1
+    flooding.set_full(1, is_full=True)
+    assert flooding.flood(*logged, None) == []
+    assert flooding.flood(*lossy, 2) == [SendBatch(1, lossy[0], 1)]
+    assert flooding.flood(*lossy, 1) == []
+    assert flooding.counters.forwarded == 2
+
+
+def test_what_is_of_its_own_present_life_a_gateway_does_not_pass_over() -> None:
+    core = Replication("gw-a", 2)
+    assert core.passed_over(("gw-a", 2), 1, 9) == []
+    [earlier] = core.passed_over(("gw-a", 1), 1, 9)
+    assert isinstance(earlier, Append)
+    assert (earlier.header.first, earlier.header.last, earlier.source) == (1, 9, None)
+    assert earlier.header.passed
+    assert earlier.header.local

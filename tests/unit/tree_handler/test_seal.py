@@ -24,7 +24,7 @@ from tree_handler.replication.replication import RepairSettings, Replication
 from tree_handler.seal import Seals
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 from tree_handler.simulation.table_sizes import table_sizes
-from tree_handler.spanning.election import Identity
+from tree_handler.spanning.election import Identity, Root
 
 LINK = 1
 RING = ModelRing({"gw-a", "gw-b", "gw-x"})
@@ -249,3 +249,58 @@ def test_a_root_is_what_it_says_itself_and_nobody_else() -> None:
         replace(root, seal=seals("gw-x").stands(Identity("gw-a", 7, 2.0, "10.0.0.1")).seal),
     ):
         assert not other.is_candidate(wrong)
+
+
+class LookedAt(ModelRing):
+    """A ring that counts the signatures it is asked about, and in which gw-x may not write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = 0
+
+    def verify(
+        self,
+        gateway_id: str,
+        message: bytes,
+        signature: bytes,
+        late_s: float = 0.0,
+        life: int = 0,
+    ) -> Verdict:
+        self.looks += 1
+        return super().verify(gateway_id, message, signature, late_s, life)
+
+    def only_receives(self, gateway_id: str) -> bool:
+        return gateway_id == "gw-x"
+
+
+def test_who_only_receives_stands_for_election_without_any_capability_alone() -> None:
+    looked_at = Seals(ModelSigner("gw-b"), LookedAt(), "t")
+    for gateway_id, capability, stands in (
+        ("gw-a", 1.0, True),
+        ("gw-x", 0.0, True),
+        ("gw-x", 1.0, False),
+    ):
+        identity = Identity(gateway_id, 1, capability, "10.0.0.1")
+        assert looked_at.is_candidate(seals(gateway_id).stands(identity).root) is stands
+
+
+def test_a_thousand_roots_are_not_looked_at_again_and_the_first_goes_first() -> None:
+    ring = LookedAt()
+    reader = Seals(None, ring, "t")
+    roots = [
+        seals("gw-a").stands(Identity("gw-a", epoch, 1.0, "10.0.0.1")).root
+        for epoch in range(1, 1_002)
+    ]
+
+    def looks(*some: Root) -> int:
+        before = ring.looks
+        assert all(reader.is_candidate(root) for root in some)
+        return ring.looks - before
+
+    assert looks(*roots[:1_000]) == 1_000
+    assert looks(*roots[:1_000]) == 0
+    assert looks(roots[1_000]) == 1
+    assert looks(*roots[1:]) == 0
+    assert looks(roots[0]) == 1
+    assert not reader.is_candidate(replace(roots[0], seal=roots[1].seal))
+    assert not reader.is_candidate(roots[0], b"overlay")

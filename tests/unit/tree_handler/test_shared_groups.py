@@ -25,6 +25,7 @@ from tree_handler.sharing.claims import (
 )
 from tree_handler.sharing.groups import MAX_GATEWAYS, NAMED_MAX, FleetGroups
 from tree_handler.sharing.handed_on import HOPS_MAX, HandedOn
+from tree_handler.sharing.rule import EachGateway
 
 JOBS = ("workers", "jobs/#")
 HERE: Holders = (("workers", "jobs/#", "a"),)
@@ -352,3 +353,31 @@ def test_a_batch_is_cut_by_what_messages_name_too() -> None:
 )
 def test_holders_of_another_form_name_nobody(said: object) -> None:
     assert holders_of(("t", 1, b"x", {}, b"", 0, said)) == ()
+
+
+def test_who_is_gone_for_good_has_no_members_and_its_filters_are_told() -> None:
+    other = ("others", "+/x")
+    fleet = groups(claims("b"), Claims("c", 2, 1, groups={JOBS: ONLINE, other: ONLINE}))
+    assert (fleet.epoch_of("b"), fleet.epoch_of("c"), fleet.epoch_of("d")) == (1, 2, 0)
+    assert fleet.forget("d") == frozenset()
+    assert fleet.forget("c") == {"+/x"}  # the jobs have members at b
+    assert fleet.forget("c") == frozenset()
+    assert not fleet.is_elsewhere(other)
+    assert fleet.is_elsewhere(JOBS)
+    assert fleet.matching("jobs/1") == (JOBS,)
+    assert fleet.forget("b") == {"jobs/#"}
+    assert (fleet.matching("jobs/1"), list(fleet)) == ((), [])
+
+
+def test_a_gateway_alone_gives_all_to_its_own_members() -> None:
+    alone = EachGateway()
+    entry = Entry("jobs/1", b"", 1)
+    alone.changed(JOBS, ONLINE)
+    alone.hand_on(entry, HERE, [JOBS])
+    assert alone.has_room_for(JOBS)
+    assert alone.is_settled
+    assert (alone.matching("jobs/1"), alone.choose("jobs/1", 1, {JOBS: ONLINE})) == ((), ())
+    assert alone.gives("b", THERE, JOBS)
+    assert not alone.is_elsewhere(JOBS)
+    assert not alone.is_sole(("b", 1), THERE, JOBS)
+    assert not alone.leave(entry, JOBS, 0)
