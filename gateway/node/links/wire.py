@@ -171,10 +171,10 @@ def pieces(piece_topic: bytes, topic: bytes, payload: bytes) -> Iterator[tuple[b
 
 
 class Assembly:
-    """Puts the pieces of long messages together again."""
+    """Puts the pieces of long messages together again, however short they are."""
 
     def __init__(self) -> None:
-        self._pieces: dict[bytes, list[bytes]] = {PIECE_OF_CONTROL: [], PIECE_OF_BATCH: []}
+        self._pieces = {PIECE_OF_CONTROL: bytearray(), PIECE_OF_BATCH: bytearray()}
         self._bytes = 0
 
     def add(self, packet: LinkPacket) -> LinkPacket | None:
@@ -186,7 +186,7 @@ class Assembly:
         """
         topic = packet.topic
         if topic in self._pieces:
-            self._pieces[topic].append(packet.body)
+            self._pieces[topic] += packet.body
             self._bytes += len(packet.body)
             if self._bytes > MAX_MESSAGE_BYTES:
                 raise ProtocolError("message in pieces too large, bytes", self._bytes)
@@ -195,9 +195,9 @@ class Assembly:
         if whole == topic or whole not in self._pieces:
             return packet
         topic, rest = _named("topic of a message in pieces", packet.body, 0, len(packet.body))
-        before, self._pieces[whole] = self._pieces[whole], []
-        self._bytes -= sum(map(len, before))
-        return LinkPacket(Type.PUBLISH, b"".join((*before, rest)), topic)
+        before, self._pieces[whole] = self._pieces[whole], bytearray()
+        self._bytes -= len(before)
+        return LinkPacket(Type.PUBLISH, bytes(before + rest), topic)
 
 
 def ping(number: int, bpdu: bytes) -> bytes:

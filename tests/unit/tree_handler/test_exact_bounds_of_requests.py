@@ -150,7 +150,7 @@ def test_a_field_of_an_answer_that_there_cannot_be_is_named(
     assert Answer.decode(msgpack.packb(fields)) == Answer("gw-b", "1-1", ResourceResponse(CHANGED))
     for name, value in answer.items():
         fields[keys[name]] = value
-    with pytest.raises(ProtocolError, match=f"^{named}: "):
+    with pytest.raises(ProtocolError, match=rf"^{named}: "):
         Answer.decode(msgpack.packb(fields))
 
 
@@ -185,9 +185,9 @@ def test_a_message_beside_its_signature_is_two_byte_strings() -> None:
     bare = QUERY.encode()
     assert opened("query", bare) == (bare, b"")
     for wrong in ({"z": "body", "y": b""}, {"z": b"body"}, {"z": b"body", "y": "seal"}):
-        with pytest.raises(ProtocolError, match="^sealed query: "):
+        with pytest.raises(ProtocolError, match=r"^sealed query: "):
             opened("query", msgpack.packb(wrong))
-    with pytest.raises(ProtocolError, match="^query: "):
+    with pytest.raises(ProtocolError, match=r"^query: "):
         opened("query", msgpack.packb([b"body"]))
 
 
@@ -272,7 +272,7 @@ def test_what_was_longer_on_its_way_than_its_deadline_and_two_seconds_is_stale()
     memory = RequestMemory(9)
     memory.take(MARK, 10.0)  # at once
     memory.take(replace(MARK, number=2), 17.0)
-    with pytest.raises(StaleError, match="kept back, seconds: 0.5"):
+    with pytest.raises(StaleError, match=r"kept back, seconds: 0\.5"):
         memory.take(replace(MARK, number=3), 17.5)
     shown = replace(MARK, number=3, shown_s=10.5)
     assert [shown.is_shown(now) for now in (10.4, 10.5, 17.5, 17.6)] == [False, True, True, False]

@@ -256,7 +256,9 @@ def test_a_record_with_very_many_levels_is_refused_and_none_is_made() -> None:
     assert Interest.decode(told.encode()) == told
 
 
-def test_the_routes_of_20_000_topics_are_remembered_and_each_is_advertised_when_it_is_found() -> None:
+def test_the_routes_of_20_000_topics_are_remembered_and_each_is_advertised_when_it_is_found() -> (
+    None
+):
     told: list[str] = []
     known = Interests("me", told.append)
     known.update(record("a", 1, "t/1", "t/2"))

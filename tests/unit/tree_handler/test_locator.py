@@ -229,7 +229,7 @@ def test_what_a_neighbour_was_told_in_changes_is_all_that_others_reach(
     ],
 )
 def test_what_is_wrong_in_what_a_neighbour_tells_is_named(row: list[object], named: str) -> None:
-    with pytest.raises(ProtocolError, match=f"^{named}: "):
+    with pytest.raises(ProtocolError, match=rf"^{named}: "):
         ReachUpdate.decode(msgpack.packb(row))
 
 

@@ -145,7 +145,7 @@ KINDS: dict[type[Any], Any] = {
     ],
 )
 def test_what_is_wrong_in_a_message_is_named(of: Any, row: Any, named: str) -> None:
-    with pytest.raises(ProtocolError, match=f"^{named}: "):
+    with pytest.raises(ProtocolError, match=rf"^{named}: "):
         of.decode(msgpack.packb(row))
 
 

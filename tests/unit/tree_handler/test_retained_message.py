@@ -92,7 +92,7 @@ def test_a_field_of_a_retained_message_is_taken_up_to_its_bound(
     last: dict[str, Any], over: dict[str, Any]
 ) -> None:
     assert Retained.of(row(**last)).proven_row() == row(**last)
-    with pytest.raises(ProtocolError, match="^(retained message|version)(: |$)"):
+    with pytest.raises(ProtocolError, match=r"^(retained message|version)(: |$)"):
         Retained.of(row(**over))
 
 
@@ -105,7 +105,7 @@ def test_the_oldest_deletion_that_is_taken_can_be_told_to_others_when_it_is_olde
 @pytest.mark.parametrize("wrong", [ROW[:10], (*ROW, b"", b""), [*ROW], b"x", None])
 def test_a_retained_message_is_11_fields_or_12_with_its_proof(wrong: object) -> None:
     assert Retained.of(ROW) == Retained.of((*ROW, b""))
-    with pytest.raises(ProtocolError, match="^retained message(: |$)"):
+    with pytest.raises(ProtocolError, match=r"^retained message(: |$)"):
         Retained.of(wrong)
 
 
@@ -113,7 +113,7 @@ def test_a_retained_message_is_11_fields_or_12_with_its_proof(wrong: object) -> 
 def test_a_stamp_is_two_numbers(wrong: object) -> None:
     for right in ((1, 2), [1, 2]):
         assert stamped_version(right, ("gw-a", 3)) == RetainedVersion(1, 2, "gw-a", 3)
-    with pytest.raises(ProtocolError, match="^version(: |$)"):
+    with pytest.raises(ProtocolError, match=r"^version(: |$)"):
         stamped_version(wrong, ("gw-a", 3))
 
 
@@ -122,14 +122,14 @@ def test_a_place_is_a_bucket_and_a_topic_in_it() -> None:
     for right in (START, (1, "t"), END):
         assert place_of(right) == right
     for wrong in ((-1, ""), (BUCKETS + 1, ""), (0,), (0, "", ""), (0, b""), ("0", ""), None):
-        with pytest.raises(ProtocolError, match="^place among retained topics(: |$)"):
+        with pytest.raises(ProtocolError, match=r"^place among retained topics(: |$)"):
             place_of(wrong)
 
 
 def test_a_digest_is_so_long() -> None:
     assert digest_of(bytes(8), 8) == bytes(8)
     for wrong in (bytes(7), bytes(9), "12345678", None):
-        with pytest.raises(ProtocolError, match="^digest of retained topics(: |$)"):
+        with pytest.raises(ProtocolError, match=r"^digest of retained topics(: |$)"):
             digest_of(wrong, 8)
 
 
@@ -139,13 +139,13 @@ def test_each_kind_of_message_has_its_number_of_fields(kind: SyncKind) -> None:
     right = (int(kind), *((),) * fields)
     assert unpack(pack(right)) == right
     for wrong in (right[:-1], (*right, ()), ("x", *right[1:]), (4, *right[1:])):
-        with pytest.raises(ProtocolError, match="^message of retained topics(: |$)"):
+        with pytest.raises(ProtocolError, match=r"^message of retained topics(: |$)"):
             unpack(pack(wrong))
 
 
 @pytest.mark.parametrize("wrong", [(), {}, b"x", (3, START, b"")])
 def test_what_is_no_message_is_refused(wrong: Any) -> None:
-    with pytest.raises(ProtocolError, match="^message of retained topics(: |$)"):
+    with pytest.raises(ProtocolError, match=r"^message of retained topics(: |$)"):
         unpack(msgpack.packb(wrong))
 
 
@@ -172,13 +172,13 @@ def test_an_ask_lists_1_000_topics_of_buckets_that_there_are() -> None:
         {"buckets": ("0",)},
         {"buckets": (1, 2, 1)},
     ):
-        with pytest.raises(ProtocolError, match="^ask for retained topics(: |$)"):
+        with pytest.raises(ProtocolError, match=r"^ask for retained topics(: |$)"):
             ask_of(ask(**wrong))
     for listed_wrong in ([*LISTED], LISTED[:4], (*LISTED, 1), (b"t", *LISTED[1:]), None):
-        with pytest.raises(ProtocolError, match="^version of a retained topic(: |$)"):
+        with pytest.raises(ProtocolError, match=r"^version of a retained topic(: |$)"):
             ask_of(ask(listed=(LISTED, listed_wrong)))
     for place in ({"after": (0,)}, {"until": (BUCKETS + 1, "")}):
-        with pytest.raises(ProtocolError, match="^place among retained topics(: |$)"):
+        with pytest.raises(ProtocolError, match=r"^place among retained topics(: |$)"):
             ask_of(ask(**place))
 
 

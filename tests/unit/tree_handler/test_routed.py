@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import msgpack
@@ -10,16 +13,22 @@ import pytest
 
 from tests.unit.tree_handler.routed_line import Line, Node
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags
+from tree_handler.batch import Entry, Flags, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
 from tree_handler.replication.losses import UNDER_WAY_INTERVALS
+from tree_handler.replication.replication import Append, RepairSettings, Replication
 from tree_handler.routing import wire as routed_wire
-from tree_handler.routing.actions import SendRouted, ServeRouted
+from tree_handler.routing.actions import RoutingAction, SendRouted, ServeRouted
+from tree_handler.routing.destination import Destination
 from tree_handler.routing.interest import Interest
+from tree_handler.routing.locator import Locator, ReachUpdate
+from tree_handler.routing.routed_links import RoutedLinks
 from tree_handler.routing.runs import MAX_RUNS
-from tree_handler.routing.wire import Ask, Carry, Claim
+from tree_handler.routing.wire import Ack, Ask, Carry, Claim, Pairs, Tell
+from tree_handler.seal import Seals, address_of
+from tree_handler.simulation.model_keys import ModelRing, ModelSigner
 
 
 def batches(line: Line) -> list[tuple[int, int]]:
@@ -560,3 +569,191 @@ def test_what_is_not_accepted_yet_is_not_passed_over_whoever_asks() -> None:
     a.publish("t")
     line.run()
     assert b.got == ["t"]
+
+
+def test_of_what_is_read_for_a_request_statements_are_told_and_messages_are_sent() -> None:
+    line = Line(2)
+    a, b = line.nodes
+    b.wants(2, "t")
+    line.lose = {(0, 1)}
+    for _ in range(5):
+        a.publish("t")
+    line.run()
+    first = next(row for row in a.log if row[1].logged and not row[1].control)
+    flags = Flags.PASSED | Flags.LOCAL
+    read = [
+        first,
+        batch.passed(("gw-0", 1), 2, 2, flags),
+        batch.passed(("gw-0", 1), 3, 3, flags | Flags.LOST),
+        batch.passed(("gw-0", 1), 4, 4),
+    ]
+    for number, is_all, gone in ((1, True, [(3, 3), (5, 5)]), (2, False, [(3, 3)])):
+        ask = Ask(("gw-0", 1), "gw-1", Intervals([(1, 7)]), number)
+        (serve,) = a.routed.receive(1, ask.encode(), 0.0)
+        assert serve == ServeRouted(ask, Intervals([(1, 5)]))
+        sent = a.routed.served(ask, read, is_all=is_all)
+        carry, tell = (
+            routed_wire.decode(one.payload)[0] for one in sent if isinstance(one, SendRouted)
+        )
+        assert carry == Carry((("gw-1", 0),), first[0], is_repair=True)
+        passed = Intervals([(2, 2), (4, 4)])  # 6 and 7 are not accepted yet
+        assert tell == Tell("gw-1", ("gw-0", 1), 5, 5, passed, Intervals(gone), number)
+    assert a.routed.counters["served"] == 2
+
+
+def links_of(*places: int, counters: Counter[str], seals: Seals | None = None) -> RoutedLinks:
+    """Links of gw-m, each of which leads to the gateway of its number."""
+    locator = Locator("gw-m", 1)
+    for place in places:
+        locator.receive(place, ReachUpdate(True, {f"gw-{place}": 1}))
+    locator.forwards(set(places))
+    return RoutedLinks(locator, counters, seals)
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_where_the_ways_part_a_sealed_batch_takes_the_whole_list_along(is_sealed: bool) -> None:
+    counters = Counter[str]()
+    links = links_of(1, 2, counters=counters)
+    flags = Flags.LOGGED | (Flags.SEALED | Flags.ADDRESSED if is_sealed else 0)
+    header = batch.make("gw-m", 1, 1, [("t", 1, b"")], flags=Flags.LOGGED, origin_time_us=0)[1]
+    header = replace(header, flags=flags)
+    to = (("gw-1", 0), ("gw-2", 4), ("gw-9", 0))
+    sent = links.carry(Carry(to, b"frame"), header, None, 9)
+    listed = routed_wire.pack_pairs(to) if is_sealed else b""
+    assert [(one.link, routed_wire.decode(one.payload)) for one in sent] == [
+        (1, (Carry(to[:1], b"frame", listed=listed), 9)),
+        (2, (Carry(to[1:2], b"frame", listed=listed), 9)),
+    ]
+    (whole,) = links.carry(Carry(to[:1], b"frame"), header, None, 9)
+    assert routed_wire.decode(whole.payload)[0] == Carry(to[:1], b"frame")
+    (onward,) = links.carry(Carry(to[:2], b"frame", listed=b"list"), header, 1, 9)
+    assert routed_wire.decode(onward.payload)[0] == Carry(to[1:2], b"frame", listed=b"list")
+    assert counters == {"carried": 4, "out_of_reach": 1, "would_go_back": 1}
+
+
+def test_over_an_overlay_a_batch_goes_by_all_its_links_as_often_as_it_may_be_passed_on() -> None:
+    counters = Counter[str]()
+    links = links_of(counters=counters)
+    header = batch.make("gw-m", 1, 1, [("t", 0, b"")] * 2, flags=Flags.NONE, origin_time_us=0)[1]
+    message = Carry((("gw-1", 0),), b"frame", overlay=b"name")
+    sent = links.carry_in_overlay(message, header, frozenset({7, 3}), 1)
+    assert sent == [
+        SendRouted(link, message.encode(1), is_batch=True, unlogged=2) for link in (3, 7)
+    ]
+    assert links.carry_in_overlay(message, header, frozenset({7, 3}), 0) == []
+    assert counters == {"carried": 2, "hops_used_up": 1}
+
+
+def sealed_to(to: Pairs, *, by: str = "gw-0") -> tuple[bytes, Header]:
+    """The fifth message of gw-0, sealed for these gateways."""
+    seals = Seals(ModelSigner(by), ModelRing(), "t")
+    rows = [("t", 1, b"")]
+    made = {"flags": Flags.LOGGED, "origin_time_us": 0, "seal": seals.seal}
+    address = address_of(routed_wire.pack_pairs(to))
+    return batch.make("gw-0", 1, 5, rows, address=address, **made)  # type: ignore[arg-type]
+
+
+def test_of_a_sealed_batch_the_numbers_before_count_that_its_origin_says() -> None:
+    to = (("gw-1", 2), ("gw-2", 4))
+    frame, header = sealed_to(to)
+    for listed, passed, asked in (
+        (to, [(3, 4)], [(1, 2)]),
+        ((("gw-1", 4),), [], [(1, 4)]),  # who carries it says otherwise: all before is asked for
+        ((("gw-2", 4),), [], [(1, 4)]),
+    ):
+        seals = Seals(ModelSigner("gw-1"), ModelRing(), "t")
+        core = Replication("gw-1", 1, {}, RepairSettings(floods_clients=False, seals=seals))
+        asks: list[Ask | Ack] = []
+
+        def send(origin: str, word: Ask | Ack, to: list[Ask | Ack] = asks) -> list[RoutingAction]:
+            assert origin == "gw-0"
+            to.append(word)
+            return [SendRouted(1, b"")]
+
+        destination = Destination(core, send, Counter())
+        carry = Carry(to[:1], frame, listed=routed_wire.pack_pairs(listed))
+        actions = destination.take(carry, header, 4, 0.0)
+        appended = [one.header for one in actions if isinstance(one, Append)]
+        assert [(one.first, one.last) for one in appended if one.passed] == passed
+        assert [one for one in appended if not one.passed] == [header]
+        assert [ask.ranges for ask in asks if isinstance(ask, Ask)] == [Intervals(asked)]
+        assert destination.asked == 1
+        repaired = replace(carry, is_repair=True)
+        assert all(
+            not isinstance(one, SendRouted) for one in destination.take(repaired, header, 4, 0.0)
+        )
+
+
+def test_so_much_is_asked_for_at_once_and_of_a_request_without_an_answer_the_same_again() -> None:
+    core = Replication("gw-1", 1, {}, RepairSettings(floods_clients=False))
+    asks: list[Ask] = []
+
+    def send(_origin: str, word: Ask | Ack) -> list[RoutingAction]:
+        assert isinstance(word, Ask)
+        asks.append(word)
+        return [SendRouted(1, b"")]
+
+    destination = Destination(core, send, Counter())
+    destination.claimed(("gw-0", 1), 9_000, 9_000, 0, 0.0)
+    assert asks.pop().ranges == Intervals([(1, 5_000)])
+    destination.claimed(("gw-0", 1), 9_000, 9_000, 0, 0.9)
+    assert asks == []
+    destination.claimed(("gw-0", 1), 9_999, 9_999, 0, 1.0)
+    assert asks.pop() == Ask(("gw-0", 1), "gw-1", Intervals([(1, 5_000)]), 1)
+    for number in range(2, 602, 2):
+        core.have.setdefault(("gw-0", 2), Intervals()).add(number, number)
+    destination.claimed(("gw-0", 2), 600, 600, 0, 2.0)
+    assert len(asks[-1].ranges) == 256
+    assert (asks[-1].ranges.last, asks[-1].number) == (511, 2)
+    for number in range(1_000):
+        destination.claimed((f"gw-x{number}", 1), 1, 1, 0, 2.0)
+    assert destination.asked == 1_000
+
+
+def test_what_the_log_has_lost_of_1_000_streams_is_asked_for_every_ten_seconds() -> None:
+    core = Replication("gw-1", 1, {}, RepairSettings(floods_clients=False))
+    asked: list[str] = []
+
+    def send(origin: str, _word: Ask | Ack) -> list[RoutingAction]:
+        asked.append(origin)
+        return [SendRouted(1, b"")]
+
+    destination = Destination(core, send, Counter())
+    assert destination.due_at == math.inf
+    for number in range(1_001):
+        destination.lost((f"gw-{number}", 1), Intervals([(1, 1)]), 5.0)
+    destination.lost(("gw-0", 1), Intervals([(2, 2)]), 5.0)
+    assert destination.due_at == 5.0
+    assert destination.ask_unclaimed(4.9) == []
+    destination.ask_unclaimed(5.0)
+    assert asked == [f"gw-{number}" for number in range(1_000)]
+    assert destination.due_at == 15.0
+    core.have["gw-0", 1] = Intervals([(1, 2)])
+    for number in range(1, 1_000):
+        destination.forget(f"gw-{number}")
+    destination.ask_unclaimed(15.0)
+    assert (destination.due_at, len(asked), destination.asked) == (math.inf, 1_000, 1)
+
+
+def test_a_gateway_gives_an_origins_next_life_up_that_is_gone_for_long() -> None:
+    settings = RepairSettings(floods_clients=False, origin_gone_s=100.0)
+    core = Replication("gw-1", 1, {}, settings)
+    core.repair.link_up(1, 0.0)
+    told = epoch_order.statement("gw-0", 4, {("gw-0", 3): Intervals([(1, 2)])}).row()
+    flags = Flags.LOGGED | Flags.CONTROL
+    control = batch.make("gw-0", 4, 1, [told], flags=flags, origin_time_us=0)
+    message = batch.make("gw-0", 4, 1, [("t", 1, b"")], flags=Flags.LOGGED, origin_time_us=0)
+    for frame, header in (control, message):
+        for action in core.receive_batch(1, frame, repair=True) or core.take(frame, header):
+            assert isinstance(action, Append)
+            core.appended(action)
+    assert core.handed_out(("gw-0", 4)) == 0
+
+    def opened(now: float) -> list[Append]:
+        found = [one for one in core.repair.handle_timer(now) if isinstance(one, Append)]
+        return [one for one in found if one.header.origin.startswith("!")]
+
+    assert opened(10.0) == opened(109.9) == []
+    (opens,) = opened(115.0)
+    assert core.appended(opens)
+    assert core.handed_out(("gw-0", 4)) == 1

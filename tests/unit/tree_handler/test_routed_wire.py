@@ -129,7 +129,7 @@ FOR_B = (("gw-b", 1),)
     ],
 )
 def test_what_is_wrong_in_a_message_is_told(row: tuple[object, ...], named: str) -> None:
-    with pytest.raises(ProtocolError, match=f"^{named}: "):
+    with pytest.raises(ProtocolError, match=rf"^{named}: "):
         decode(msgpack.packb(row))
 
 
