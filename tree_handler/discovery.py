@@ -32,7 +32,7 @@ VERSION = 1
 MAC_BYTES = 32
 MIN_KEY_BYTES = 16
 MAX_ANNOUNCEMENT_BYTES = 512
-"""One datagram, never a fragment; a longer one is not looked at, and none that is made is longer."""
+"""One datagram, never a fragment: none that is made is longer, and no longer one is looked at."""
 MAX_TREE_CHARACTERS = 64
 UNSPECIFIED = ("0.0.0.0", "::")  # noqa: S104  # compared with, never bound to
 """A broker that listens at all addresses announces one of these."""

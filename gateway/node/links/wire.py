@@ -197,7 +197,8 @@ class Assembly:
         topic, rest = _named("topic of a message in pieces", packet.body, 0, len(packet.body))
         before, self._pieces[whole] = self._pieces[whole], bytearray()
         self._bytes -= len(before)
-        return LinkPacket(Type.PUBLISH, bytes(before + rest), topic)
+        before += rest
+        return LinkPacket(Type.PUBLISH, bytes(before), topic)
 
 
 def ping(number: int, bpdu: bytes) -> bytes:

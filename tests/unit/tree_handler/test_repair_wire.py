@@ -112,6 +112,8 @@ KINDS: dict[type[Any], Any] = {
         (Summary, [False, [], [["a", 1, 1]]], "summary row"),
         (Summary, [False, [], [["a", 1, 0, []]]], "summary row"),
         (Summary, [0, [], []], "summary"),
+        (Summary, [False, {}, []], "summary"),
+        (Summary, [False, [], {}], "summary"),
         (Summary, [False, [], [], []], "summary"),
         (Request, {}, "request streams"),
         (Request, [ROW[:2]], "request stream"),
