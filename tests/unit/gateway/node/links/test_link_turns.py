@@ -252,3 +252,99 @@ async def test_a_neighbour_that_acknowledges_and_reads_nothing_loses_its_link() 
     assert "does not read" in await serving
     assert most_bytes < 2 * UNREAD_LIMIT_BYTES
     theirs.close()
+
+
+async def test_what_is_held_after_a_large_read_is_not_read_on_before_its_time() -> None:
+    link, transport, got = Link(), Transport(), list[LinkPacket]()
+    link.connection_made(cast(asyncio.Transport, transport))
+
+    def receive(held: Link, packet: LinkPacket) -> None:
+        got.append(packet)
+        if packet.topic == b"":
+            held.hold(0.001)
+
+    serving = asyncio.create_task(link.serve(receive))
+    await asyncio.sleep(0)
+    part = wire.publish(b"t", bytes(LARGE_READ_BYTES // 4))
+    link.data_received(part * 4)
+    link.data_received(wire.ping(1, b"") + wire.ping(2, b""))
+    await asyncio.sleep(0)  # the turn in which the large read would go on
+    assert (transport.calls, len(got)) == (["pause", "pause"], 5)
+    while "resume" not in transport.calls:
+        await asyncio.sleep(0.001)
+    assert len(got) == 6
+    link.close()
+    await serving
+
+
+async def test_whoever_fails_at_a_packet_that_has_waited_ends_the_link_with_the_reason() -> None:
+    loop = asyncio.get_running_loop()
+    failures: list[object] = []
+    loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+    link, transport = Link(), Transport()
+    link.connection_made(cast(asyncio.Transport, transport))
+    failure = LookupError("no such thing")
+
+    def receive(_: Link, packet: LinkPacket) -> None:
+        if wire.split_ping(packet.body)[0]:
+            raise failure
+
+    serving = asyncio.create_task(link.serve(receive, LinkTurns(part_s=1e-9)))
+    await asyncio.sleep(0)
+    link.data_received(wire.ping(0, b"") + wire.ping(1, b""))
+    assert await serving == repr(failure)
+    assert failures == [failure]
+    assert transport.calls[-1] == "abort"
+    assert "resume" not in transport.calls
+
+
+async def test_a_control_message_goes_among_the_hellos_if_it_is_short_enough_for_that(
+    served: tuple[Link, Transport, list[LinkPacket]],
+) -> None:
+    link, transport, _ = served
+    longest = bytes(wire.PIECE_BYTES)
+    link.send(wire.ping(1, b""))
+    link.send_control(b"c", b"control")
+    link.send_ahead(b"a", longest)
+    link.send_ahead(b"b", longest + b"x")
+    link.send_ahead(b"d", b"")
+    for _ in range(3):
+        await asyncio.sleep(0)
+        link.data_received(wire.puback(link.window.sent))
+    reader = wire.LinkReader(wire.MAX_PACKET_BYTES)
+    reader.feed(transport.written)
+    assembly = wire.Assembly()
+    said = [one for packet in iter(reader.next, None) if (one := assembly.add(packet)) is not None]
+    assert [(one.topic, len(one.body)) for one in said] == [
+        (b"", 4),
+        (b"a", len(longest)),
+        (b"d", 0),
+        (b"c", 7),
+        (b"b", len(longest) + 1),
+    ]
+
+
+async def test_a_neighbour_that_does_not_read_loses_its_link_by_its_control_messages() -> None:
+    link, transport = Link(), Transport()
+    link.connection_made(cast(asyncio.Transport, transport))
+    serving = asyncio.create_task(link.serve(lambda _, packet: None))
+    await asyncio.sleep(0)
+    part = bytes(1 << 20)
+    for _ in range(33):
+        link.send_control(b"t", part)
+        await asyncio.sleep(0)
+    assert await serving == "the neighbour does not read: control messages queued over the limit"
+    assert transport.calls == ["abort"]
+    with pytest.raises(OSError, match="does not read"):
+        await link.room()
+
+
+async def test_a_link_whose_connection_has_gone_is_finished_at_once() -> None:
+    link, transport = Link(), Transport()
+    link.connection_made(cast(asyncio.Transport, transport))
+    link.connection_lost(ConnectionResetError(104, "x"))
+    await link.finish()
+    assert (transport.written, link.queued_bytes) == (b"", 0)
+    never = Link()
+    await never.finish()
+    assert never.queued_bytes == 0

@@ -101,3 +101,9 @@ def test_what_was_never_sent_can_not_be_acknowledged(total: int) -> None:
     measured.acknowledge(100, 0.1)
     with pytest.raises(ProtocolError, match="acknowledgement"):
         measured.acknowledge(total, 0.2)
+
+
+def test_an_acknowledgement_of_nothing_that_was_marked_changes_nothing() -> None:
+    idle = Window()
+    idle.acknowledge(0, 5.0)  # nothing was sent
+    assert (idle.size, idle.under_way, idle.acknowledged) == (window.START_BYTES, 0, 0)

@@ -138,6 +138,10 @@ async def test_a_group_is_named_where_no_descriptor_is_free(
 @pytest.mark.parametrize(
     ("group", "named"),
     [
+        (("127.0.0.1", "ff12::1"), "ff12::1 is no group of IPv4"),
+        (("::1", "239.0.0.1"), "239.0.0.1 is no group of IPv6"),
+        (("127.0.0.1", "239.0.0.1", 65_536), "65536 is not a port"),
+        (("239.0.0.1",), "239.0.0.1 is not the address of an interface"),
         (("eth0",), "'eth0'"),
         (("0.0.0.0",), "0.0.0.0 is not the address of an interface"),
         (("127.0.0.1", "10.0.0.1"), "10.0.0.1 is not a multicast group"),
@@ -167,3 +171,57 @@ def test_each_interface_has_the_group_of_its_ip_version(
     interface: str, group_address: str, expected: str
 ) -> None:
     assert Group.on(interface, group_address, 17883).address == expected
+
+
+async def test_a_socket_that_can_not_send_is_told_once_until_one_is_heard_again(
+    caplog: pytest.LogCaptureFixture, group: Group
+) -> None:
+    gateway, other = Gateway("gw-a", group), Gateway("gw-b", group)
+    unreachable = OSError(errno.ENETUNREACH, os.strerror(errno.ENETUNREACH))
+    gateway.shell.begin()  # it has no socket yet
+    for _ in range(2):
+        gateway.shell.error_received(unreachable)
+    told = f"discovery group {GROUP}:{group.port} on 127.0.0.1: {unreachable}"
+    assert [record.getMessage() for record in caplog.records] == [told]
+    datagram = other.own.encode(KEY)
+    gateway.shell.datagram_received(datagram, ("10.0.0.2", 1))
+    assert gateway.heard.get_nowait() == other.own
+    gateway.shell.error_received(unreachable)
+    assert [record.getMessage() for record in caplog.records] == [told, told]
+    gateway.shell.connection_lost(unreachable)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING", "ERROR"]
+    gateway.shell.connection_lost(None)
+    assert len(caplog.records) == 3
+
+
+class FailingTransport(asyncio.DatagramTransport):
+    """Sends nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tried: list[tuple[bytes, object]] = []
+        self.is_over = False
+
+    def sendto(self, data: object, addr: object = None) -> None:
+        assert isinstance(data, bytes)
+        self.tried.append((data, addr))
+        raise OSError(errno.ENETDOWN, "down")
+
+    def is_closing(self) -> bool:
+        return self.is_over
+
+
+async def test_an_announcement_that_fails_is_told_and_the_next_one_is_due(
+    caplog: pytest.LogCaptureFixture, group: Group
+) -> None:
+    gateway, transport = Gateway("gw-a", group), FailingTransport()
+    gateway.shell.connection_made(transport)
+    gateway.shell.begin()
+    assert [data for data, _ in transport.tried] == [gateway.own.encode(KEY)]
+    assert "down" in caplog.text
+    now = asyncio.get_running_loop().time()
+    assert 0.1 < gateway.core.next_timer() - now <= 0.25
+    await gateway.shell.stop()
+    transport.is_over = True
+    gateway.shell.datagram_received(Gateway("gw-b", group).own.encode(KEY), ("10.0.0.2", 1))
+    assert gateway.heard.get_nowait().gateway_id == "gw-b"  # and no timer is left behind

@@ -60,3 +60,11 @@ def test_topics_that_are_remembered_are_limited(monkeypatch: pytest.MonkeyPatch)
 def test_a_wrong_filter_is_named(wrong: str) -> None:
     with pytest.raises(FilterError):
         check_filter(wrong)
+
+
+def test_where_all_leaves_messages_are_not_cut() -> None:
+    rows: list[Row] = [("a", 1, b""), ("private/x", 1, b"")]
+    assert list(Scope().runs(rows)) == [(False, rows)]
+    assert Scope(["a/#", "#"]).is_everything
+    assert not Scope(["#"], ["b"]).is_everything
+    assert list(Scope([], []).runs(rows)) == [(True, rows)]

@@ -17,7 +17,7 @@ from gateway.node.links.repairs import Repairs
 from gateway.node.links.scope import Scope
 from tests.held_objects import held_instances
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags, Row
+from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
 from tree_handler.replication import epoch_order
@@ -416,3 +416,26 @@ async def test_who_gets_another_parent_and_who_becomes_one_send_what_the_other_l
         await until(lambda: [len(h.got) for h in hosts] == 3 * [published * 2 // 3])
         most = 3 * 10 * max(1, changes - 1)  # to another parent and back, which the test brings
         assert sum(h.node.replication.counters.duplicates for h in hosts) <= most
+
+
+def test_times_of_10_000_batches_that_wait_are_known_and_then_those_of_later_ones() -> None:
+    held = HeldBatches()
+
+    def header(first: int) -> Header:
+        return Header("gw-a", 1, first, 1, Flags.LOGGED, 0, 0, 0)
+
+    def expiry(first: int, now: float) -> object:
+        rows: list[Row] = [("t", 1, b"", {EXPIRY: 60})]
+        held.handed_out(header(first), rows, now)
+        return rows[0][3][EXPIRY]
+
+    for first in range(1, 10_001):
+        held.wait(header(first), 5.0)
+        if first < 5:
+            held.wait(header(first), 9.0)  # it came before
+    assert len(held) == 10_000
+    assert (expiry(1, 15.9), expiry(1, 99.0), expiry(2, 5.9), expiry(3, 99.0)) == (50, 60, 60, 0)
+    for first in (10_001, 10_002, 10_003, 10_004):
+        held.wait(header(first), 20.0)
+    assert len(held) == 1
+    assert (expiry(4, 99.0), expiry(10_004, 30.0), len(held)) == (60, 50, 0)

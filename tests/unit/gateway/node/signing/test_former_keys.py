@@ -12,17 +12,23 @@ import msgpack
 import pytest
 from authority import DAY, Authority, Issued
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.node.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.node.signing.former_keys import (
+    MAX_AHEAD_S,
     MAX_FORMER,
     MAX_STATEMENT_BYTES,
+    MAX_TAKEN_BACK,
     FormerKey,
+    FormerKeys,
     KeyStatement,
 )
 from gateway.node.signing.own import OwnKey
+from gateway.node.signing.own_history import OwnHistory
 from gateway.node.signing.ring import CertificateRing
 from gateway.node.signing.trust import Trust, UntrustedError
 from gateway.trust.certificates.signature_keys import encoded
@@ -297,3 +303,106 @@ def test_a_signature_of_a_statement_is_as_long_as_one_may_be_and_no_longer(fleet
     for signature in (b"", bytes(256)):
         with pytest.raises(UntrustedError, match="signature"):
             KeyStatement.of(replace(plain, signature=signature).data)
+
+
+def test_what_is_no_statement_is_refused_by_its_part(fleet: Fleet) -> None:
+    fleet.roll_over()
+    data = fleet.stated()
+    body, signature = msgpack.unpackb(data)
+    name, stated_s, rows = msgpack.unpackb(body)
+    ((key, until_s, life),) = rows
+    p384 = ec.generate_private_key(ec.SECP384R1()).public_key()
+    other = p384.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+    def of(*, body: object = None, signature: object = signature, **changed: object) -> bytes:
+        fields = {"name": name, "at": stated_s, "rows": rows} | changed
+        made = msgpack.packb(list(fields.values())) if body is None else body
+        return bytes(msgpack.packb([made, signature]))
+
+    assert KeyStatement.of(of()).keys[0].until_s == until_s
+    assert KeyStatement.of(of(signature=b"x" * 255)).signature == b"x" * 255
+    for wrong in (
+        b"",
+        msgpack.packb([body]),
+        of(body="text"),
+        of(signature="text"),
+        of(signature=b""),
+        of(signature=b"x" * 256),
+        of(name="GW"),
+        of(at=-1),
+        of(at=True),
+        of(rows={}),
+        of(rows=[[key, until_s]]),
+        of(rows=[[key, -1, life]]),
+        of(rows=[[key, until_s, 2**32]]),
+        of(rows=[[b"key", until_s, life]]),
+        of(rows=[[other, until_s, life]]),
+        of(rows=rows * (MAX_FORMER + 1)),
+        of(signature=bytes(MAX_STATEMENT_BYTES)),
+    ):
+        with pytest.raises(UntrustedError, match=r"^statement of former keys"):
+            KeyStatement.of(wrong)
+
+
+def test_a_statement_of_a_later_time_than_there_is_makes_room_once_the_clock_is_right(
+    fleet: Fleet,
+) -> None:
+    fleet.roll_over()
+    now_s = time.time()
+    signer = own(fleet.after).signer
+    keys = FormerKeys(lambda *_: True)
+    far = KeyStatement.make("gw-a", int(now_s) + 10 * MAX_AHEAD_S, [], signer)
+    with pytest.raises(UntrustedError, match="of a later time: 'gw-a'"):
+        keys.take(far, now_s)
+    assert keys.take(far, now_s + 10 * MAX_AHEAD_S)
+    now = KeyStatement.make("gw-a", int(now_s), [], signer)
+    assert not keys.take(now, far.stated_s - MAX_AHEAD_S)  # it is still within what may be ahead
+    assert keys.take(now, now_s)
+    assert (keys.of("gw-a"), len(keys), far.fingerprint in keys) == (now, 1, False)
+    assert not keys.take(now, now_s)
+
+
+def test_so_many_keys_stay_taken_back_and_the_first_goes_first() -> None:
+    keys = FormerKeys(lambda *_: True)
+    digests = [number.to_bytes(32, "big") for number in range(MAX_TAKEN_BACK + 1)]
+    keys.take_back(digests[:-1])
+    assert keys.taken_back == digests[:-1]
+    keys.take_back(digests[:1])
+    assert keys.taken_back == digests[:-1]
+    keys.take_back(digests[-1:])
+    assert keys.taken_back == digests[1:]
+
+
+def test_a_history_that_can_not_be_kept_now_is_kept_with_the_next_change(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    history = OwnHistory(fleet.folder)
+    assert history.last_life == LIFE
+    folder = fleet.folder.rename(fleet.folder.with_name("away"))
+    after = own(fleet.after).chain
+    history.use(after, LIFE + 1, time.time())
+    assert "the keys of this gateway are not kept" in caplog.text
+    assert history.last_life == LIFE + 1
+    folder.rename(fleet.folder)
+    assert OwnHistory(fleet.folder).last_life == LIFE
+    history.use(after, LIFE + 1, time.time())
+    assert OwnHistory(fleet.folder).last_life == LIFE + 1
+    assert [one.last_life for one in OwnHistory(fleet.folder).former(after)] == [LIFE]
+    history.drop(lambda chain: True)
+    assert OwnHistory(fleet.folder).last_life == 0
+
+
+def test_what_can_not_be_kept_of_others_is_told_and_kept_later(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    fleet.roll_over()
+    folder = fleet.folder.rename(fleet.folder.with_name("away"))
+    fleet.a.save()
+    assert "certificates of other gateways are not kept" in caplog.text
+    assert "former keys of gateways are not kept" in caplog.text
+    folder.rename(fleet.folder)
+    fleet.a.save()
+    again = FleetKeys(SigningFiles(own(fleet.after), trust(fleet.new)), fleet.folder)
+    again.begin("gw-a", LIFE + 1)
+    assert again.statement is not None
+    assert again.statement.keys[0].last_life == LIFE

@@ -82,3 +82,20 @@ def test_who_names_a_new_life_each_time_keeps_nobody_out_for_long_either() -> No
     assert asker.is_there("gw-a", 500), "it has answered"
     world.now += DISBELIEVED_S
     assert asker.is_there("gw-a", 7)
+
+
+def test_a_thousand_lives_that_were_asked_for_are_remembered_and_the_first_goes_first() -> None:
+    world = World()
+    asker = world.gateway("gw-me", 1)
+    for number in range(1_000):
+        assert asker.is_there(f"gw-{number}", 1)
+    assert len(world.said) == 1_000
+    assert asker.is_there("gw-0", 1)
+    assert len(world.said) == 1_000
+    assert asker.is_there("gw-more", 1)
+    assert asker.is_there("gw-1", 1)
+    assert len(world.said) == 1_001
+    assert asker.is_there("gw-0", 1)  # forgotten, so it is asked anew
+    assert [entry.topic for entry, _ in world.said[1_000:]] == [
+        world.said[0][0].topic.replace("gw-0", name) for name in ("gw-more", "gw-0")
+    ]
