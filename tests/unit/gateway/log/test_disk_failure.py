@@ -105,3 +105,26 @@ def test_a_mark_that_the_disk_does_not_take_is_a_failure_and_is_written_by_the_n
     assert log.failure == ""
     assert mark.read_text() != before
     log.close()
+
+
+def test_a_disk_of_which_nobody_knows_the_room_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_folder: object) -> os.statvfs_result:
+        raise BROKEN
+
+    monkeypatch.setattr(os, "statvfs", broken)
+    failure = DiskFailure(tmp_path)
+    failure.refused(FULL, 200)
+    failure.took(199)
+    assert failure.why == FULL.strerror
+    failure.took(200)
+    assert failure.why == ""
+
+
+def test_a_failure_that_has_no_name_is_told_in_its_own_words(tmp_path: Path) -> None:
+    failure = DiskFailure(tmp_path)
+    failure.unsynced(OSError("the card was pulled"))
+    assert failure.why == "the card was pulled"
+    failure.synced()
+    assert failure.why == ""

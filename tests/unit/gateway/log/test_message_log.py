@@ -423,3 +423,35 @@ def test_the_newest_index_is_never_trimmed_for_it_tells_what_was_before(folder: 
     again = opened(folder, segment_bytes=400, max_bytes=100)
     assert again.have == {("gw", 1): Intervals([(1, 40)])}
     again.close()
+
+
+def test_a_segment_that_a_kill_left_half_written_again_is_removed_and_nothing_else(
+    folder: Path,
+) -> None:
+    log = opened(folder)
+    log.append(*make(1))
+    log.close()
+    left = folder / f"{0:020d}.log.4711.new"
+    others = [folder / name for name in ("mine.log.1.new", f"{0:019d}.log.1.new")]
+    for path in (left, *others):
+        path.write_bytes(b"half")
+    opened(folder).close()
+    assert [path.exists() for path in (left, *others)] == [False, True, True]
+
+
+def test_an_index_that_a_power_cut_gave_back_to_a_trimmed_segment_goes_too(folder: Path) -> None:
+    log = opened(folder, segment_bytes=400, max_bytes=1000)
+    for n in range(1, 41):
+        log.append(*make(n))
+        log.sync()
+    indexes = {path: path.read_bytes() for path in sorted(folder.glob("*.index"))}
+    assert log.trim()
+    log.close()
+    trimmed = [path for path in indexes if not path.exists()]
+    assert len(trimmed) > 1
+    for path in trimmed:
+        path.write_bytes(indexes[path])
+    again = opened(folder, segment_bytes=400, max_bytes=1000)
+    assert not [path for path in trimmed if path.exists()]
+    assert (again.lost_messages, again.damaged_bytes) == (0, 0)
+    again.close()

@@ -211,3 +211,25 @@ def test_what_the_kernel_has_lost_before_it_was_written_again_is_told(
     assert log.survey() == {("gw", 1): Intervals([(2, 2)])}
     log.close()
     assert numbers(tmp_path) == [1, 3]
+
+
+def test_a_log_that_cannot_be_synced_at_the_end_says_so_and_lets_go_of_all_it_held(
+    tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    def held() -> list[Path]:
+        links = [one.readlink() for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+        return [link for link in links if link.is_relative_to(tmp_path)]
+
+    log = opened(tmp_path)
+    n = 0
+    while len(list(tmp_path.glob("*.log"))) < 3:  # two wait for a sync
+        n += 1
+        log.append(*make(n))
+    assert len(held()) >= 4
+    newest = max(tmp_path.glob("*.log"))
+    disk.fails = 100
+    log.close()
+    assert f"{newest}: not synced at the end: Input/output error" in caplog.messages
+    assert held() == []
+    disk.fails = 0
+    assert numbers(tmp_path) == list(range(1, n + 1))

@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.log import inner_starts
+from gateway.log.damage import Damage
 from gateway.log.errors import LogError
+from gateway.log.inner_starts import InnerStarts
 from gateway.log.message_log import MessageLog
 from gateway.log.segment import PAGE_BYTES
 from tree_handler import batch
@@ -542,6 +544,68 @@ def test_a_sealed_segment_that_cannot_be_opened_now_stops_no_start_and_is_not_lo
     again = opened(tmp_path)
     assert numbers(again) == list(range(1, 41))
     again.close()
+
+
+def test_a_sealed_segment_that_lost_its_end_and_cannot_be_read_now_counts_as_lost_when_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 41)])
+    last = list(read_by_itself(paths[1]))[-1][1]
+    size = paths[1].stat().st_size
+    os.truncate(paths[1], size - last.end)
+    whole = Path.read_bytes
+
+    def read_bytes(one: Path) -> bytes:
+        if one == paths[1]:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(one))
+        return whole(one)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", read_bytes)
+        log = opened(tmp_path)
+    assert (log.have, log.lost_messages) == ({OURS: Intervals([(1, 40)])}, 0)
+    assert log.damaged_bytes == last.end
+    log.close()
+    again = opened(tmp_path)
+    assert again.have[OURS].missing(1, 40) == [(last.first, last.first)]
+    assert (again.lost_messages, again.damaged_bytes) == (1, last.end)
+    again.close()
+
+
+def test_a_look_for_which_a_segment_cannot_be_read_now_names_it_and_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = filled(tmp_path, [make(n) for n in range(1, 41)])
+    first = next(read_by_itself(paths[1]))[1].first
+    log = opened(tmp_path)
+    flip(paths[1], 20)
+    numbers(log)
+
+    def busy(one: Path) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(one))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", busy)
+        with pytest.raises(LogError, match=f"^{paths[1]}: Too many open files$"):
+            log.survey()
+    assert log.lost_messages == 0
+    assert log.survey() == {OURS: Intervals([(first, first)])}
+    assert log.lost_messages == 1
+    log.close()
+
+
+@pytest.mark.parametrize(("ranges", "told"), [(20, ""), (21, " and 1 more ranges")])
+def test_a_line_names_twenty_ranges_of_what_is_lost_and_counts_the_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, ranges: int, told: str
+) -> None:
+    damage = Damage(InnerStarts(tmp_path))
+    damage.lost({})
+    assert not caplog.records
+    damage.lost({OURS: Intervals((n, n + 1) for n in range(1, 4 * ranges, 4))})
+    named = ", ".join(f"gw/7 {n}..{n + 1}" for n in range(1, 80, 4))
+    lost = f"damage cost the log {2 * ranges} messages: {named}{told}; who may have them is asked"
+    assert caplog.messages == [lost]
+    assert damage.messages == 2 * ranges
 
 
 # -- payloads that pose as batches -----------------------------------------------------------------
