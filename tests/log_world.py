@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_transport import MemoryTransport
 from surroundings import hooks
 
 from gateway.broker.data_plane import DataPlane
+from gateway.broker.durability.persistence import Persistence
 from gateway.broker.inbound.connection import Connection
 from gateway.broker.limits import Limits
 from gateway.log.commit_callback import Committed
@@ -42,6 +43,11 @@ class Wire(MemoryTransport):
 class LogWorld:
     """A broker, its log, and clients. Time stands still, so that no turn is ever too long.
 
+    Args:
+        around: what `hooks` takes besides, as who may do what.
+        durability: what is kept; nothing if not given.
+        limits: of clients.
+
     Attributes:
         now_s: the time.
         holds: whether commits wait for `settle`.
@@ -49,10 +55,15 @@ class LogWorld:
 
     """
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(
+        self,
+        around: Mapping[str, Any] | None = None,
+        durability: Persistence | None = None,
+        **limits: Any,
+    ) -> None:
         self.now_s = 0.0
-        around = hooks(commit=self._commit)
-        self.core = DataPlane(around, Limits(**limits), now=lambda: self.now_s)
+        made = hooks(commit=self._commit, **around or {})
+        self.core = DataPlane(made, Limits(**limits), durability, now=lambda: self.now_s)
         self.handed_in: deque[tuple[Sequence[Row], Committed | None]] = deque()
         self.logged: list[Row] = []
         self.clients: list[tuple[Connection, Wire]] = []
@@ -73,11 +84,16 @@ class LogWorld:
         if done is not None:
             done(0 if error else first, error)
 
-    async def client(self, version: int, *subscriptions: tuple[str, int]) -> int:
+    def opened(self) -> int:
+        """A connection that has said nothing."""
         connection, wire = Connection(self.core.service), Wire()
         connection.connection_made(wire)
-        number = len(self.clients)
         self.clients.append((connection, wire))
+        return len(self.clients) - 1
+
+    async def client(self, version: int, *subscriptions: tuple[str, int]) -> int:
+        number = self.opened()
+        connection, wire = self.clients[number]
         name = f"client-{number}"
         connect = Connect(Version(version), name, True, 60, None, None, None, {}, False)
         connection.data_received(encode(connect, version))

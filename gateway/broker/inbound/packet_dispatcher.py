@@ -163,5 +163,3 @@ class PacketDispatcher:
                 self._disconnections.leave(session, packet)
             case Auth():  # no exchange was begun (section 4.12)
                 raise PacketError(ReasonCode.PROTOCOL_ERROR, "AUTH without a method")
-            case _:
-                raise PacketError(ReasonCode.PROTOCOL_ERROR, f"{type(packet).__name__} of a client")

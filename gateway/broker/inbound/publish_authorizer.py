@@ -92,9 +92,11 @@ class PublishAuthorizer:
             exchange = (first, packet_id)
             dealt = self._private(publisher, route.topic, packet[at:], exchange, properties)
             return self._forbid(publisher, first, packet_id) if dealt is None else dealt
-        if self._permissions is not None:
+        if (permissions := self._permissions) is not None:
             may = publisher.permitted.kept.get(route.topic)
-            if may is None and (may := self._decide(publisher, route.topic)) is None:
+            if may is None:
+                may = self._decide(permissions, publisher, route.topic)
+            if may is None:
                 return False
             if not may:
                 return self._forbid(publisher, first, packet_id)
@@ -169,11 +171,11 @@ class PublishAuthorizer:
         else:
             self._commit_queue.again(publisher, packet_id)
 
-    def _decide(self, publisher: Publisher, topic: str) -> bool | None:
+    def _decide(
+        self, permissions: TopicPermissions, publisher: Publisher, topic: str
+    ) -> bool | None:
         """Ask whether a client may publish to a topic; None if the answer takes time."""
-        if self._permissions is None:
-            return True
-        verdict = self._permissions.may_publish(publisher.session.client, topic)
+        verdict = permissions.may_publish(publisher.session.client, topic)
         if isinstance(verdict, Awaitable):
             publisher.waiting.for_verdict(
                 verdict, lambda result: self._decided(publisher, topic, bool(result))
