@@ -7,13 +7,15 @@ from collections.abc import AsyncIterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from log_world import LogWorld
 from mqtt_peer import Bench
 
-from gateway.broker.inbound.remote_delivery import CLOSED
+from gateway.broker.durability.persistence import Persistence
+from gateway.broker.inbound.remote_delivery import CLOSED, EXPIRED
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.message import plain_packets
 from gateway.mqtt import Publish, Version, decode, packet_end
-from tree_handler.batch import Row
+from tree_handler.batch import Entry, Row
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import VERSION, Retained
 
@@ -168,3 +170,51 @@ async def test_what_a_neighbour_told_and_the_log_does_not_bring_is_announced_to_
     if payload or had:
         assert (await peer.next()).payload == payload
     await peer.nothing_came()
+
+
+# -- messages that the log had lost ----------------------------------------------------------------
+
+
+async def test_of_what_had_been_lost_and_comes_back_subscribers_get_what_is_right() -> None:
+    """Not what is nobody's topic, what has expired meanwhile, or what no packet can carry."""
+    durability = Persistence(("gw", 1))
+    world = LogWorld(durability=durability)
+    reader = await world.client(Version.V5, ("#", 2), ("$SYS/#", 2))
+    lacking = durability.lacking
+    lacking.lost(KEY, 1, 6)
+    lacking.was_sent(7, KEY, 5)  # some session has had 1 to 5
+    batch: list[Row] = [
+        ("$SYS/forged", 1, b"1"),
+        ("a", 2, b"2"),
+        ("a", 2, b"3", {EXPIRY: 0}),
+        ("bad/#", 2, b"4"),
+        ("a", 1, b"5"),
+        ("a", 2 | 4, b"6", {EXPIRY: 9}),
+    ]
+    rows_new = world.core.remote_delivery.publish_batch(batch, KEY, 6)
+    await world.turn()
+    got = [(one.topic, one.qos, one.payload) for one in world.written(reader)]
+    assert got == [("a", 2, b"2"), ("a", 1, b"5"), ("a", 2, b"6")]
+    assert rows_new == batch, "nothing of it came before this process began"
+    assert not [number for number in range(1, 7) if (KEY, number) in lacking]
+    assert world.core.refusals.counts == {
+        EXPIRED: 1,
+        "message of the tree that no packet can carry": 1,
+    }
+    kept = world.core.retention.get("a")
+    assert kept is not None
+    assert kept.payload == b"6"
+
+
+async def test_what_acts_on_messages_is_given_those_that_have_not_expired_on_their_way() -> None:
+    world = LogWorld()
+    plain: list[Row] = [("a", 1, b"1"), ("b", 1, b"2", {CONTENT_TYPE: "text"})]
+    assert world.core.remote_delivery.in_time(plain, KEY) is plain
+    timed: list[Row] = [*plain, ("a", 1, b"3", {EXPIRY: 0}), ("a", 1, b"4", {EXPIRY: 1})]
+    assert world.core.remote_delivery.in_time(timed, KEY) == [timed[0], timed[1], timed[3]]
+
+
+async def test_a_member_is_handed_no_message_that_no_packet_can_carry() -> None:
+    world = LogWorld()
+    assert world.core.remote_delivery.take_over(Entry("bad/#", b"x", 1), ("g", "#"), 1)
+    assert world.core.refusals.counts == {"message of the tree that no packet can carry": 1}

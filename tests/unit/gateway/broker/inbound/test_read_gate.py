@@ -1,4 +1,4 @@
-"""Packets that wait for a decision: who goes on when it is there, fails or is not wanted any more."""
+"""Packets that wait for a decision: who goes on when it is there, or fails."""
 
 from __future__ import annotations
 
