@@ -104,7 +104,7 @@ class ClientRoll:
         if is_new:
             self._ranked_at_s = now_s
         busiest: list[tuple[int, int, int, Session]] = []
-        connected, least = 0, -1
+        connected, least, least_passed = 0, -1, 0
         for number, session in enumerate(self._core.sessions.values()):
             channel = session.channel
             if channel is None:
@@ -114,7 +114,7 @@ class ClientRoll:
             recent = passed - channel.ranked_bytes
             if is_new:
                 channel.ranked_bytes = passed
-            if recent <= least:
+            if recent < least or (recent == least and passed <= least_passed):
                 continue
             one = (recent, passed, number, session)
             if len(busiest) < most:
@@ -122,7 +122,7 @@ class ClientRoll:
             else:
                 heapq.heapreplace(busiest, one)
             if len(busiest) == most:
-                least = busiest[0][0]
+                least, least_passed = busiest[0][:2]
         found = [one[-1] for one in sorted(busiest, reverse=True)]
         told: list[dict[str, Any]] = []
         async for session in in_turns(found):
