@@ -24,6 +24,7 @@ from gateway.broker.sessions.backlog import (
     QueuedDelivery,
 )
 from gateway.broker.sessions.places import AT, NEVER, SINCE, SLACK_MS, PackedWay, Places, WaitingRun
+from gateway.broker.sessions.queue_log import read_first
 from gateway.log.errors import LogError
 from tree_handler.batch import Epoch, Ref
 from tree_handler.intervals import Intervals
@@ -567,3 +568,116 @@ def test_what_is_lost_is_taken_out_and_the_rest_stays_in_its_order(
     assert [one[:2] for one in flat(kept.runs())] == expected
     assert kept.count == len(expected)
     assert places.meets(gone)
+
+
+def test_what_is_lost_elsewhere_takes_nothing_out_and_what_is_lost_here_is_counted() -> None:
+    budget = roomy()
+    backlog = Backlog(Limits(), budget, Log())
+    unlogged = (message(1, None), QOS_1, ())
+    backlog.restore(unlogged)
+    backlog.restore(places(STREAMS[0], 10, 20))
+    around = {STREAMS[0]: Intervals([(1, 9), (21, 30)]), STREAMS[1]: Intervals([(10, 20)])}
+    before = backlog.places_bytes
+    assert list(backlog.forget(around)) == []
+    assert (backlog.count, backlog.dropped, backlog.places_bytes) == (12, 0, before)
+    lost = {STREAMS[0]: Intervals([(1, 10), (19, 25)])}
+    assert len(list(backlog.forget(lost))) == 1
+    assert (backlog.count, backlog.taken, backlog.dropped, budget.trimmed) == (9, 3, 3, 3)
+    assert [flat(one.runs()) for one in backlog.places()] == [
+        flat([WaitingRun((STREAMS[0], QOS_1, ()), 11, 18)])
+    ]
+    rest = {STREAMS[0]: Intervals([(1, 99)])}
+    assert len(list(backlog.forget(rest))) == 1
+    assert (backlog.count, backlog.places_bytes, budget.places_bytes) == (1, 0, 0)
+    assert list(backlog.in_memory()) == [unlogged]
+
+
+def test_a_message_far_behind_in_the_log_is_taken_and_what_stands_before_it_waits_on() -> None:
+    log = Log(at_once=9)
+    for key in STREAMS[:2]:
+        for number in range(1, 4):
+            log.has_of[key][number] = message(number, key)
+    backlog = Backlog(Limits(), roomy(), log)
+    unlogged = (message(7, None), QOS_1, ())
+    backlog.restore(places(STREAMS[0], 1, 3))
+    backlog.restore(unlogged)
+    backlog.restore(places(STREAMS[1], 1, 3))
+    found = backlog.remove((STREAMS[1], 2), QOS_1)
+    assert found is not None
+    assert found[0].ref == (STREAMS[1], 2)
+    left = [one[0].ref for one in iter(lambda: backlog.take(0.0), None)]
+    in_order = [*((STREAMS[0], number) for number in (1, 2, 3)), None]
+    assert left == [*in_order, (STREAMS[1], 1), (STREAMS[1], 3)]
+    assert (backlog.count, backlog.taken, backlog.size_bytes, backlog.places_bytes) == (0, 7, 0, 0)
+
+
+def test_of_what_does_not_wait_nothing_is_taken_nor_read() -> None:
+    log = Log()
+    backlog = Backlog(Limits(), roomy(), log)
+    backlog.restore(places(STREAMS[0], 1, 3))
+    for ref in ((STREAMS[0], 4), (STREAMS[1], 1)):
+        assert backlog.remove(ref, QOS_1) is None
+    assert (backlog.count, log.asked) == (3, 0)
+
+
+def test_a_message_is_trimmed_if_there_is_a_log_that_does_not_have_it() -> None:
+    log = Log()
+    log.has_of[STREAMS[0]][2] = message(2, STREAMS[0])
+    backlog = Backlog(Limits(), roomy(), log)
+    assert [backlog.is_trimmed((STREAMS[0], number)) for number in (1, 2, 3)] == [True, False, True]
+    assert not Backlog(Limits(), roomy(), None).is_trimmed((STREAMS[0], 1))
+    log.is_unreadable = True
+    with pytest.raises(LogError):
+        backlog.is_trimmed((STREAMS[0], 2))
+
+
+def test_what_was_restored_counts_for_the_budget_that_it_gets() -> None:
+    backlog = Backlog(Limits(), roomy(), Log())
+    backlog.restore((message(1, None), QOS_1, ()))
+    backlog.restore(places(STREAMS[0], 1, 3))
+    budget = roomy()
+    budget.used_bytes, budget.places_bytes = 100, 1_000
+    backlog.adopt(Limits(queue_messages=4), budget)
+    held = budget.used_bytes - 100, budget.places_bytes - 1_000
+    assert held == (backlog.size_bytes, backlog.places_bytes)
+    assert all(held)
+    assert backlog.room == 0
+    backlog.clear()
+    assert (budget.used_bytes, budget.places_bytes, backlog.taken) == (100, 1_000, 4)
+
+
+def test_places_know_what_is_among_them_by_stream_number_and_flags() -> None:
+    one = Places()
+    for run in (
+        WaitingRun((STREAMS[0], QOS_1, ()), 3, 5),
+        WaitingRun((STREAMS[1], QOS_2, ()), 4, 4),
+        WaitingRun((STREAMS[0], QOS_2, ()), 9, 9),
+    ):
+        one.add(run)
+    for flags, numbers in ((QOS_1, [3, 4, 5]), (QOS_2, [9]), (None, [3, 4, 5, 9]), (6, [])):
+        assert [n for n in range(1, 12) if one.has(STREAMS[0], n, flags)] == numbers
+    assert not one.has(STREAMS[2], 4, None)
+    one.skip(2)
+    assert [n for n in range(1, 12) if one.has(STREAMS[0], n, QOS_1)] == [5]
+
+
+def test_where_a_second_stream_can_not_be_read_what_stands_before_does_not_wait_for_it() -> None:
+    class Half(Log):
+        def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
+            if key == STREAMS[1]:
+                raise LogError("input/output error")
+            return super().messages(key, first, last)
+
+    log = Half()
+    for number in (1, 2, 3):
+        log.has_of[STREAMS[0]][number] = message(number, STREAMS[0])
+    waiting = Places()
+    for key, number in ((STREAMS[0], 1), (STREAMS[1], 1), (STREAMS[0], 2)):
+        waiting.add(WaitingRun((key, QOS_1, (number,)), number, number))
+    found, passed = read_first(log, waiting)
+    assert [(one.ref, flags, ids) for one, flags, ids in found] == [((STREAMS[0], 1), QOS_1, (1,))]
+    assert (passed, waiting.count) == (1, 3)
+    waiting.skip(passed)
+    with pytest.raises(LogError):
+        read_first(log, waiting)
+    assert read_first(None, waiting) == ([], 2)

@@ -308,3 +308,13 @@ TestSubscriptions = Subscriptions.TestCase
 TestSubscriptions.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestRetained = Retained.TestCase
 TestRetained.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_who_walks_by_several_levels_gets_as_many_as_it_wants_and_looks_at_no_more() -> None:
+    index: TopicIndex[str] = TopicIndex()
+    for number in range(40):
+        index.add(f"a/{number}/c", ["a", str(number), "c"])
+    for topic_filter in ("a/+/c", "a/+/+", "a/+/#", "+/+/c"):
+        for most in (1, 3, 40):
+            assert len(list(index.walk(topic_filter, most))) == most, topic_filter
+        assert len([one for one in index.walk(topic_filter, 41) if one]) == 40
