@@ -455,3 +455,54 @@ def test_an_index_that_a_power_cut_gave_back_to_a_trimmed_segment_goes_too(folde
     assert not [path for path in trimmed if path.exists()]
     assert (again.lost_messages, again.damaged_bytes) == (0, 0)
     again.close()
+
+
+def test_a_log_counts_what_was_appended_and_forced_to_the_disk_and_lets_go_of_its_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forced: list[str] = []
+    fdatasync = os.fdatasync
+
+    def noted(fd: int) -> None:
+        forced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+        fdatasync(fd)
+
+    def held() -> int:
+        return sum(
+            one.is_symlink() and one.readlink().is_relative_to(folder)
+            for one in Path("/proc/self/fd").iterdir()
+        )
+
+    log = opened(folder)
+    assert (log.appends, log.appended_bytes, log.cut_bytes, log.failure) == (0, 0, 0, "")
+    syncs = sum(log.syncs.counts)
+    size = 0
+    for n in range(1, 4):
+        frame, header = make(n)
+        log.append(frame, header)
+        size += len(frame)
+    assert (log.appends, log.appended_bytes, log.length, log.position) == (3, size, size, size)
+    before = held()
+    monkeypatch.setattr(os, "fdatasync", noted)
+    finish = log.start_sync()
+    assert (forced, held()) == ([], before + 1)
+    finish()
+    assert forced == [f"{0:020d}.log"]
+    assert (sum(log.syncs.counts), held()) == (syncs + 1, before)
+    log.close()
+    assert held() == 0
+
+
+def test_a_segment_is_sealed_at_8_mib_and_256_mib_are_kept_unless_said_otherwise(
+    folder: Path,
+) -> None:
+    log = opened(folder)
+    assert log.max_bytes == 256 << 20
+    frame, header = make(1, size=1 << 20)
+    while log.position + len(frame) < 8 << 20:
+        log.append(frame, header)
+    log.append(frame, header)
+    assert len(list(folder.glob("*.log"))) == 1
+    log.append(frame, header)
+    assert len(list(folder.glob("*.log"))) == 2
+    log.close()
