@@ -355,7 +355,7 @@ class Recovery:
             case Operation.PUBACK:
                 session.outgoing.puback(packet_id)
             case Operation.PUBREC | Operation.REFUSED:
-                session.outgoing.pubrec(packet_id, failed=kind is Operation.REFUSED)
+                session.outgoing.pubrec(packet_id, failed=kind == Operation.REFUSED)
             case Operation.PUBCOMP:
                 session.outgoing.pubcomp(packet_id)
             case Operation.RELEASED:
