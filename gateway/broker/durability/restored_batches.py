@@ -91,15 +91,12 @@ class RestoredBatches:
         return one
 
     def due(self, key: Epoch, last: int) -> Iterator[tuple[ReadBatch, int, int]]:
-        """Yield what sessions are to be given of a stream, up to this number.
+        """Yield what sessions are to be given of a stream, up to this number, which they had not.
 
         Each batch comes with the first and the last number that is due of it.
         """
         stream = self._of(key)
-        begin = stream.delivered + 1
-        if last < begin:
-            return
-        at = begin
+        at = begin = stream.delivered + 1
         for one in self._between(key, stream, begin, last):
             first = max(at, one.header.first)
             self._lost(key, at, first - 1)

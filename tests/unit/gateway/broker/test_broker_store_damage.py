@@ -149,6 +149,7 @@ WRONG = {
     "ranges that end before they begin": "UPDATE places SET ranges = x'920906'",
     "half a range": "UPDATE places SET ranges = x'9109'",
     "no ranges": "UPDATE places SET ranges = x'90'",
+    "times of a kind that is none": "UPDATE timed SET times = x'9193020700'",
     "roles that are none": "UPDATE session SET roles = x'c1'",
     "a table that is gone": "DROP TABLE subscription",
     "a column more": "ALTER TABLE message ADD COLUMN more TEXT",
@@ -228,3 +229,9 @@ def test_a_check_that_could_not_read_a_page_says_nothing_of_the_file(
     checked: str, *, is_passing: bool
 ) -> None:
     assert could_not_look(checked) is is_passing
+
+
+def test_a_file_in_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "gone" / "broker.sqlite3"
+    with pytest.raises(StoreError, match=f"^{path}: unable to open database file$"):
+        Store(path)
