@@ -582,3 +582,27 @@ async def test_who_sends_frames_and_no_connect_is_cut_off(bench: Bench) -> None:
     assert bench.counts["websocket frames without a client"] == 1
     assert transport.written.count(b"\x8a\0") <= websocket.EARLY_FRAMES_MAX + 200
     server.connection_lost(None)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+async def test_a_request_of_16_kib_may_still_become_one_and_a_larger_one_is_none(
+    more: int,
+) -> None:
+    core = DataPlane(hooks(commit=lambda *_: None))
+    below, connection = Below(), Connection(core.service)
+    carried = WebSocket(connection, WebSocketRules(), core.limits, core.refusals)
+    carried.connection_made(below)
+    lines = b"".join(b"X-%d: " % at + b"x" * 4_000 + b"\r\n" for at in range(4))
+    begin = b"GET /mqtt HTTP/1.1\r\n" + lines
+    request = begin + b"X-Last: ".ljust(HANDSHAKE_BYTES_MAX + more - len(begin), b"x")
+    assert HANDSHAKE_BYTES_MAX == 16 << 10
+    carried.data_received(request)
+    for _ in range(20):  # it may be read in turns
+        await asyncio.sleep(0)
+    assert below.closing == bool(more)
+    assert core.refusals.counts == ({"websocket request too large": 1} if more else {})
+    assert below.written == b""
+    carried.connection_lost(None)
+    carried.close()
+    assert below.written == b""
+    core.stop()
