@@ -264,3 +264,16 @@ async def test_a_will_that_stood_is_published_when_who_decides_on_it_has_answere
     assert found.core.refusals.counts == ({} if allowed else {"will to a forbidden topic": 1})
     waiting = [one[0].payload for one in found.restored().outgoing.left_behind() if one]
     assert waiting == ([b"gone"] if allowed else [])
+
+
+async def test_what_another_gateway_published_where_nobody_may_is_given_to_nobody_at_a_start(
+    found: Found,
+) -> None:
+    found.session("c", "$SYS/#")
+    found.session("d", "#")
+    found.write()
+    for number, topic in enumerate(("$SYS/forged", "plain"), 1):
+        found.log.receive(OTHER, number, (topic, 1 | 4, topic.encode(), {-1: (5, number)}))
+    assert found.start().odd == 0
+    assert (found.waits("c"), found.waits("d")) == ([], [b"plain"])
+    assert found.core.retention.get("$SYS/forged") is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from log_world import LogWorld, publish
 
@@ -108,11 +110,14 @@ async def test_what_is_left_for_the_next_connection_and_fits_a_turn_is_settled_a
     assert world.is_read(second)
 
 
-async def test_a_connection_that_is_closed_at_once_is_sent_nothing_more() -> None:
+@pytest.mark.parametrize("turns", [0, 1])
+async def test_a_connection_that_is_closed_meanwhile_is_sent_nothing_more(turns: int) -> None:
     world = await retaining()
     number = lasting(world)
     await world.turn()
     world.send(number, subscribed(1))
+    for _ in range(turns):
+        await asyncio.sleep(0)
     session = world.core.sessions.get("reader")
     assert session is not None and session.owed is not None
     given = set(session.owed.given)

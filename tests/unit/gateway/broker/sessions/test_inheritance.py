@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ from gateway.broker.sessions.places import KINDS_MAX, Places, WaitingRun
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.topics.subscription_tree import SubscriptionTree
-from tree_handler.batch import Epoch
-from tree_handler.holders import SharedGroup
-from tree_handler.sharing.rule import EachGateway
+from tree_handler.batch import Entry, Epoch
+from tree_handler.holders import Holders, SharedGroup
+from tree_handler.sharing.rule import EachGateway, SharedGroups
 
 JOBS: SharedGroup = ("workers", "jobs/#")
 QOS_1 = 2
@@ -27,15 +28,60 @@ STREAM: Epoch = ("gw", 1)
 OWNED = ("anna", False)
 
 
+class Elsewhere:
+    """The rule where another gateway has members of each shared subscription."""
+
+    is_settled = True
+
+    def __init__(self) -> None:
+        self.left: list[tuple[bytes, int]] = []
+        """Payloads that were left to it, each with how often it was handed on by then."""
+        self.takes = True
+
+    def has_room_for(self, group: SharedGroup) -> bool:
+        return True
+
+    def changed(self, group: SharedGroup, presence: int) -> None:
+        pass
+
+    def matching(self, topic: str) -> tuple[SharedGroup, ...]:
+        return ()
+
+    def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
+        return ()
+
+    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
+        return True
+
+    def hand_on(self, entry: Entry, holders: Holders, there: Collection[SharedGroup]) -> None:
+        pass
+
+    def is_elsewhere(self, group: SharedGroup) -> bool:
+        return True
+
+    def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
+        return True
+
+    def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
+        if self.takes:
+            self.left.append((entry.payload, hops))
+        return self.takes
+
+
 class Members:
     """Sessions that wait for their clients, in a broker that knows no other gateway."""
 
-    def __init__(self, **limits: Any) -> None:
+    def __init__(self, groups: SharedGroups | None = None, **limits: Any) -> None:
         self.limits = Limits(**limits)
         self.budget = Budget(self.limits)
         self.tree: SubscriptionTree[Session, Subscription] = SubscriptionTree()
         self.left = Inheritance(
-            self.tree, EachGateway(), None, Persistence(("gw", 1)), self.budget, lambda: 0.0
+            self.tree,
+            groups or EachGateway(),
+            None,
+            Persistence(("gw", 1)),
+            self.budget,
+            lambda: 0.0,
         )
 
     def session(self, name: str, user: str = "anna") -> Session:
@@ -140,6 +186,22 @@ def test_of_groups_without_a_member_so_many_and_so_long_ones_are_remembered(
     assert world.budget.dropped == (3 if is_known else 0)
 
 
+@pytest.mark.parametrize(("more", "is_known"), [(0, True), (1, False)])
+def test_of_groups_of_the_life_before_as_long_ones_are_remembered(
+    more: int, *, is_known: bool
+) -> None:
+    world = Members()
+    session = world.session("was")
+    mark = share_mark(JOBS)
+    world.left.resume(Estate(OWNED, [], {mark: JOBS}))
+    group = "n" * (LEFT_CHARACTERS - 1 + more), "f"
+    world.ends(world.member("m", group), group)
+    session.outgoing.backlog.restore(places((STREAM, 1, 3)))
+    world.left.hand_over(session)
+    assert world.left.sweep()
+    assert world.budget.dropped == (3 if is_known else 0)
+
+
 def test_a_group_that_has_members_again_is_not_forgotten() -> None:
     world = Members()
     session = world.member("was")
@@ -151,12 +213,14 @@ def test_a_group_that_has_members_again_is_not_forgotten() -> None:
     assert waiting(heir) == [(STREAM, 1, 3)]
 
 
+@pytest.mark.parametrize("less", [0, 1])
 def test_a_frame_of_the_journal_is_written_before_it_holds_too_much(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, less: int
 ) -> None:
     written = []
     monkeypatch.setattr(Persistence, "write", lambda _: written.append(True))
-    monkeypatch.setattr(module, "BYTES_AT_ONCE", 1_000)
+    two = 2 * Message("jobs/1", b"jobs/1", bytes(400), 1, False).size_bytes
+    monkeypatch.setattr(module, "BYTES_AT_ONCE", two - less)
     world = Members()
     heir = world.member("heir")
     calls = []
@@ -168,7 +232,83 @@ def test_a_frame_of_the_journal_is_written_before_it_holds_too_much(
         world.ends(member)
         calls.append(len(written))
     assert heir.outgoing.backlog.count == 3
-    assert calls == [0, 0, 1]
+    assert calls == [0, 0, less], "beyond the bytes, not at them"
+
+
+def leaving(groups: Elsewhere) -> Members:
+    """The last member here of a subscription has gone, and three messages waited for it."""
+    world = Members(groups)
+    last = world.member("last")
+    for number in (1, 2, 3):
+        message = Message("jobs/1", b"jobs/1", b"%d" % number, 1, False)
+        message.ref = (STREAM, number)
+        last.outgoing.backlog.restore((message, QOS_1 | share_mark(JOBS), ()))
+    world.ends(last)
+    return world
+
+
+def test_what_no_member_here_can_go_on_with_goes_elsewhere_with_the_next_sweep() -> None:
+    groups = Elsewhere()
+    world = leaving(groups)
+    assert (groups.left, world.left.is_pending) == ([], True)
+    assert world.left.sweep()
+    assert groups.left == [(b"1", 1), (b"2", 1), (b"3", 1)]
+    assert (world.left.is_pending, world.left.is_busy, world.budget.dropped) == (False, False, 0)
+    assert world.left.sweep()
+    assert len(groups.left) == 3
+
+
+def test_nothing_goes_elsewhere_before_the_journal_has_that_it_is_taken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    groups = Elsewhere()
+    world = leaving(groups)
+    answers: list[OSError | None] = [None, OSError("disk full"), OSError("disk full")]
+
+    def write(_: Persistence) -> OSError | None:
+        return answers.pop(0) if answers else None
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Persistence, "write", write)
+        patched.setattr(Persistence, "is_safe", lambda *_: False)
+        for _ in range(3):  # taken, not written, and then not safe
+            assert not world.left.sweep()
+            assert (groups.left, world.left.is_pending) == ([], True)
+        assert answers == []
+        world.left.finish()
+    assert groups.left == [(b"1", 1), (b"2", 1), (b"3", 1)], "a stop waits for no disk"
+    assert not world.left.is_pending
+
+
+def test_what_nobody_elsewhere_takes_is_dropped_and_counted() -> None:
+    groups = Elsewhere()
+    world = leaving(groups)
+    groups.takes = False
+    assert world.left.sweep()
+    assert (groups.left, world.budget.dropped) == ([], 3)
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "nowhere else", "to a member that does not last"])
+def test_the_journal_is_told_of_what_is_taken_and_of_what_is_dropped(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No start is to go on with it a second time."""
+    taken: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(Persistence, "session_leaves", lambda *_: True)
+    monkeypatch.setattr(Persistence, "taken", lambda _, *told: taken.append(told))
+    mark = share_mark(JOBS)
+    if where == "elsewhere":
+        leaving(Elsewhere()).left.sweep()
+        assert taken == [(STREAM, (number, number), mark) for number in (1, 2, 3)]
+        return
+    world = Members()
+    last = world.member("last")
+    if where != "nowhere else":
+        world.member("heir")
+    last.outgoing.backlog.restore(places((STREAM, 1, 3), (STREAM, 9, 9)))
+    world.ends(last)
+    told = [(STREAM, (1, 3), mark), (STREAM, (9, 9), mark)]
+    assert taken == (told if where == "nowhere else" else [(STREAM, (1, 3, 9, 9), mark)])
 
 
 def test_an_estate_counts_what_is_of_its_groups_and_all_that_takes_memory() -> None:
