@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import pytest
 
+from gateway.base.turns import Turns
 from gateway.broker.durability.persistence import Persistence
 from gateway.broker.hooks import Client
-from gateway.broker.limits import Budget, Limits
+from gateway.broker.limits import Budget, Limits, counted_refusals
+from gateway.broker.outbound.channel import Channel, PendingWrites
 from gateway.broker.outbound.message import Message, share_mark
 from gateway.broker.sessions import inheritance as module
 from gateway.broker.sessions.estates import OVERHEAD_BYTES, Estate
@@ -17,6 +19,7 @@ from gateway.broker.sessions.inheritance import LATE_MAX, LATE_TEXT_MAX, Inherit
 from gateway.broker.sessions.places import KINDS_MAX, Places, WaitingRun
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
+from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.topics.subscription_tree import SubscriptionTree
 from tree_handler.batch import Entry, Epoch
 from tree_handler.holders import Holders, SharedGroup
@@ -71,14 +74,19 @@ class Elsewhere:
 class Members:
     """Sessions that wait for their clients, in a broker that knows no other gateway."""
 
-    def __init__(self, groups: SharedGroups | None = None, **limits: Any) -> None:
+    def __init__(
+        self,
+        groups: SharedGroups | None = None,
+        may_deliver: Callable[[Session, str], bool] | None = None,
+        **limits: Any,
+    ) -> None:
         self.limits = Limits(**limits)
         self.budget = Budget(self.limits)
         self.tree: SubscriptionTree[Session, Subscription] = SubscriptionTree()
         self.left = Inheritance(
             self.tree,
             groups or EachGateway(),
-            None,
+            may_deliver,
             Persistence(("gw", 1)),
             self.budget,
             lambda: 0.0,
@@ -146,6 +154,47 @@ def test_a_member_without_room_gets_nothing() -> None:
     world.ends(one)
     assert waiting(other) == [(STREAM, 9, 9)]
     assert world.budget.dropped == 4
+
+
+@pytest.mark.parametrize("first", range(3))
+async def test_the_heir_is_rather_of_the_same_user_than_there_and_there_than_one_that_lasts(
+    first: int,
+) -> None:
+    """Whoever's turn it is."""
+    lines = counted_refusals(lambda: 0.0)
+    kinds = [("bob", True, 0), ("bob", False, 60), ("bob", False, 0)]
+    for better in (("anna", False, 0), None):
+        world = Members()
+        one = world.member("one")
+        members = {}
+        for kind in [*kinds[first:], *kinds[:first], *([better] if better else [])]:
+            user, is_there, expiry_s = kind
+            member = members[kind] = world.member(f"{kind}", user=user)
+            member.expiry_s = expiry_s
+            if is_there:
+                turns = Turns(lambda: False)
+                output = PendingWrites(turns, world.limits, lines, Traffic(), lambda: 0.0)
+                member.channel = Channel(output)
+        message = Message("jobs/1", b"jobs/1", b"x", 1, False)
+        message.ref = (STREAM, 1)
+        one.outgoing.backlog.restore((message, QOS_1 | share_mark(JOBS), ()))
+        world.ends(one)
+        chosen = [kind for kind, member in members.items() if member.outgoing.backlog.count]
+        assert chosen == [better or ("bob", True, 0)]
+
+
+@pytest.mark.parametrize(("user", "may"), [("anna", False), ("bob", True), ("bob", False)])
+def test_a_member_of_another_user_gets_what_it_may_receive_and_one_of_the_same_user_all(
+    user: str, *, may: bool
+) -> None:
+    world = Members(may_deliver=lambda session, topic: may)
+    one, heir = world.member("one"), world.member("heir", user=user)
+    message = Message("jobs/1", b"jobs/1", b"x", 1, False)
+    message.ref = (STREAM, 1)
+    one.outgoing.backlog.restore((message, QOS_1 | share_mark(JOBS), ()))
+    world.ends(one)
+    is_given = may or user == "anna"
+    assert (heir.outgoing.backlog.count, world.budget.dropped) == (is_given, not is_given)
 
 
 def test_messages_of_many_streams_come_to_one_member_in_their_order() -> None:
