@@ -91,6 +91,9 @@ class MqttClient:
         self._writer = writer
         self._scanner = Scanner(PACKET_BYTES_MAX)
         self._keep_alive_s = 0
+        self._sent_at_s = 0.0
+        self._is_pinged = False
+        """A ping was sent, and nothing has come since."""
         self._packet_id = 0
         self._unreleased: set[int] = set()
         self._came: list[Publish] = []
@@ -207,6 +210,7 @@ class MqttClient:
             self._writer.write(encode(packet, Version.V5))
         except (PacketError, ValueError) as error:
             raise UnfitPacketError(str(error)) from error
+        self._sent_at_s = asyncio.get_running_loop().time()
 
     def _new_id(self) -> int:
         self._packet_id = self._packet_id % 65_535 + 1
@@ -254,20 +258,20 @@ class MqttClient:
             return packet
 
     async def _read(self) -> Packet:
-        has_pinged = False
         try:
+            self._stay_heard()
             while not (taken := self._scanner.take(1)):
                 try:
-                    async with asyncio.timeout(self._keep_alive_s / 2 or None):
+                    async with asyncio.timeout_at(self._silent_until_s()) as silence:
                         more = await self._reader.read(1 << 16)
-                except TimeoutError as error:
-                    if has_pinged:
-                        raise MqttClientError("the broker answers no ping") from error
-                    has_pinged = True
-                    self._send(PingReq())
+                except TimeoutError:
+                    if not silence.expired():  # it is the connection's own
+                        raise
+                    self._stay_heard()
                     continue
                 if not more:
                     raise ConnectionClosedError
+                self._is_pinged = False
                 self._scanner.feed(more)
             (raw,) = taken
             return decode(raw[0], raw[body_at(raw) :], Version.V5)
@@ -275,6 +279,20 @@ class MqttClient:
             raise MqttClientError(f"the connection was lost: {_ending(error)}") from error
         except PacketError as error:
             raise MqttClientError(f"what came is no MQTT: {error}") from error
+
+    def _silent_until_s(self) -> float | None:
+        """Return when something has to be sent again; None for never."""
+        return self._sent_at_s + self._keep_alive_s / 2 if self._keep_alive_s else None
+
+    def _stay_heard(self) -> None:
+        """Send a ping when it is time: what comes is no sign of life to the broker."""
+        due_s = self._silent_until_s()
+        if due_s is None or asyncio.get_running_loop().time() < due_s:
+            return
+        if self._is_pinged:
+            raise MqttClientError("the broker answers no ping")
+        self._send(PingReq())
+        self._is_pinged = True
 
 
 def _ending(error: OSError) -> str:
