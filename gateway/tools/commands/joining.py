@@ -97,7 +97,10 @@ def _unit_before(given: EnrolmentToken, folder: Path, kept: Path) -> Path | None
         return None
     with certifying.named_errors():
         _refuse_others(kept)
-        found = config.load(file, config.GatewaySettings)
+        try:
+            found = config.load(file, config.GatewaySettings)
+        except config.ConfigError as error:  # somebody has changed it meanwhile
+            raise WrongUseError(f"join: {error}") from error
         if found.gateway.id != given.name or private_file.read(own) != private_file.read(kept):
             return None
     units = (folder / name for name in files.unit_names(given.name))

@@ -12,6 +12,7 @@ import pytest
 
 from gateway.mqtt import (
     ConnAck,
+    Connect,
     Disconnect,
     Packet,
     PingReq,
@@ -120,6 +121,16 @@ async def shown(broker: Broker, count: int) -> list[bytes]:
         if len(found) == count:
             break
     return found
+
+
+def test_a_client_introduces_itself_with_a_session_that_begins_and_ends_here() -> None:
+    async def work() -> None:
+        broker = Broker(ConnAck(False))
+        await broker.client.connect(Login("me", "pump", b"secret"), KEEP_ALIVE_S)
+        asked = Connect(Version.V5, "me", True, KEEP_ALIVE_S, "pump", b"secret", None, {}, False)
+        assert broker.packets() == [asked]
+
+    run(work)
 
 
 def test_a_message_of_qos_1_and_2_is_acknowledged_and_one_of_qos_2_is_shown_once() -> None:
