@@ -67,7 +67,7 @@ class Broker:
     def __init__(self, *packets: Packet, drains: OSError | None = None) -> None:
         self.reader = asyncio.StreamReader()
         self.heard: list[tuple[float, Packet]] = []
-        self.is_closed = False
+        self.is_closed, self.is_waited_for = False, False
         self._drains = drains
         self._scanner = Scanner(1 << 28)
         self.says(*packets)
@@ -96,6 +96,7 @@ class Broker:
         self.is_closed = True
 
     async def wait_closed(self) -> None:
+        self.is_waited_for = True
         await self.drain()
 
 
@@ -243,7 +244,7 @@ def test_a_connection_that_breaks_is_told_in_words_and_closed_without_any() -> N
         with pytest.raises(MqttClientError, match=r"^the connection was lost: Connection timed"):
             await broker.client.settle()
         await broker.client.close()
-        assert broker.is_closed
+        assert broker.is_closed and broker.is_waited_for
         assert isinstance(broker.packets()[-1], Disconnect)
 
     run(work)
