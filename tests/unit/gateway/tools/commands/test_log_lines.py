@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from gateway.base.event_log.lines import FILE_NAME
+from gateway.process.state_folder import listeners_file
+from gateway.tools.commands import log_lines
 from gateway.tools.commands.errors import FailedError, WrongUseError
 from gateway.tools.commands.log_lines import (
     LINE_BYTES_MAX,
@@ -206,3 +208,110 @@ async def test_a_journal_that_is_not_followed_any_more_leaves_no_process(
     assert await taken(lines, 1) == ["one"]
     await lines.aclose()  # type: ignore[attr-defined]  # it is a generator
     assert not Path(f"/proc/{noted.read_text().strip()}").exists()
+
+
+async def test_a_file_that_is_gone_while_another_is_begun_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    lines = WrittenLog(file).lines(last=None, follows=True)
+    assert await taken(lines, 1) == ["one"]
+    monkeypatch.setattr(log_lines, "LOOK_S", 0.0)
+    file.rename(tmp_path / "log.1")
+    looked_at, missed = Path.stat, list[Path]()
+
+    def missed_once(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        try:
+            return looked_at(path, follow_symlinks=follow_symlinks)
+        except FileNotFoundError:
+            if path == file:
+                missed.append(path)
+                file.write_text("two\n")
+            raise
+
+    monkeypatch.setattr(Path, "stat", missed_once)
+    assert await taken(lines, 1) == ["two"]
+    assert missed == [file]
+
+
+async def test_a_machine_without_journalctl_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(FailedError, match=r"^journalctl: No such file or directory$"):
+        await all_of(UnitJournal("hedgerow.service"))
+    with pytest.raises(FailedError) as failed:
+        find_source(None, None, "own.service")
+    assert str(failed.value) == (
+        f"this machine has no journal, and there is no {FILE_NAME}; `hedgerow run --log-file` "
+        "writes one that `hedgerow logs` finds"
+    )
+
+
+def test_a_configuration_that_is_wrong_is_told_and_no_log_is_looked_for(tmp_path: Path) -> None:
+    config = configured(tmp_path)
+    config.write_text(config.read_text() + "nonsense = 1\n")
+    with pytest.raises(WrongUseError, match=r"access\.nonsense: unknown key"):
+        find_source(config, None)
+
+
+@pytest.fixture
+def journal(journalctl: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine where systemd's journal takes lines."""
+    exists = Path.exists
+
+    def is_there(path: Path) -> bool:
+        return path == Path("/run/systemd/journal/socket") or exists(path)
+
+    monkeypatch.setattr(Path, "exists", is_there)
+    return journalctl
+
+
+@pytest.mark.parametrize(
+    ("told", "groups", "unit"),
+    [
+        (None, "", "hedgerow.service"),
+        ("damaged", "", "hedgerow.service"),
+        ("{}", "", "hedgerow.service"),
+        ('{"id": "gw", "pid": null}', "", "hedgerow.service"),
+        ('{"id": "gw", "pid": 4}', "0::/system.slice/hedgerow-gw.service\n", "hedgerow-gw.service"),
+        ('{"id": "gw", "pid": 4}', None, "hedgerow.service"),
+        ('{"id": "gw", "pid": 4}', "0::/user.slice/session-3.scope\n", ""),
+    ],
+    ids=["none runs", "damaged", "no number", "null", "a unit", "it has ended", "by hand"],
+)
+def test_the_journal_is_that_of_the_unit_in_which_the_gateway_runs(
+    told: str | None,
+    groups: str | None,
+    unit: str,
+    tmp_path: Path,
+    journal: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert journal.name == "journalctl"
+    config = configured(tmp_path)
+    if told is not None:
+        (tmp_path / "state" / listeners_file.NAME).write_text(told)
+    read = Path.read_text
+
+    def read_text(path: Path, *how: Any, **more: Any) -> str:
+        if path != Path("/proc/4/cgroup"):
+            return read(path, *how, **more)
+        if groups is None:
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+        return groups
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    if unit:
+        assert find_source(config, None) == UnitJournal(unit)
+        return
+    with pytest.raises(FailedError) as failed:
+        find_source(config, None)
+    assert str(failed.value) == (
+        "gw logs to where it was started; `hedgerow run --log-file` writes one that "
+        "`hedgerow logs` finds"
+    )
+
+
+def test_a_unit_that_is_named_is_taken(journal: Path) -> None:
+    assert journal.name == "journalctl"
+    assert find_source(None, None, "own.service") == UnitJournal("own.service")
