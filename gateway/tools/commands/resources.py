@@ -35,6 +35,12 @@ _NOTHING_THERE = "nothing there; `hedgerow discover` shows what there is"
 _NOT_OBSERVED = "5.01"
 RENEW_S = 60.0
 """So often an observation is begun anew: a server that started again knows nothing of it."""
+_NO_READINGS = (
+    *(ValueError, TypeError, KeyError, AttributeError),
+    *(OverflowError, OSError),  # of a device's clock
+    RecursionError,
+)
+"""Raised for what is no SenML pack that can be shown as a table."""
 _CODES = {
     client.UnreachableError: exit_codes.UNREACHABLE,
     client.NoAnswerError: exit_codes.NO_ANSWER,
@@ -333,7 +339,7 @@ def _lines(answer: Response, options: argparse.Namespace, *, live: bool = False)
     if is_record and (live or not is_uri(options.target)):
         try:
             yield from readings(answer.payload)
-        except (ValueError, TypeError, KeyError, AttributeError):
+        except _NO_READINGS:
             pass
         else:
             return
@@ -345,7 +351,8 @@ def readings(payload: bytes) -> list[str]:
     amiss.
 
     Raises:
-        ValueError, TypeError, KeyError, AttributeError: it is none that is known here.
+        ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError, RecursionError: it
+            is none that is known here.
 
     """
     base_name, base_time_s, rows = "", 0.0, list[tuple[str, ...]]()
