@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 
@@ -37,3 +38,29 @@ def test_help_is_told_where_there_is_no_standard_output() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert done.stderr == "usage: p\n"
+
+
+def widest(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The width for which help is made: the longest line of words that fill all lines."""
+    parser = Parser(prog="p", description="x " * 999)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return max(map(len, parser.format_help().splitlines()))
+
+
+def test_without_a_terminal_there_are_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "__stdout__", None)
+        assert widest(patched) == 77, "two are left free, and words of two fill an odd number"
+    for columns, width in ((0, 77), (52, 49)):
+        size = os.terminal_size((columns, 20))
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "get_terminal_size", lambda _, size=size: size)
+            patched.setattr(sys, "__stdout__", OneAtATerminal())
+            assert widest(patched) == width
+
+
+class OneAtATerminal:
+    """A standard output, as far as its descriptor goes."""
+
+    def fileno(self) -> int:
+        return 1

@@ -75,3 +75,39 @@ def test_the_new_place_stands_there_whatever_the_old_one_was(old: Place, new: Pl
     own = tomllib.loads(text)["gateway"]
     assert (own.get("domain", ""), own.get("group", "")) == (new.domain, new.group)
     assert tomllib.loads(text)["tree"] == {"name": "domain"}
+
+
+@pytest.mark.parametrize("text", ['gateway = {other = """\n"""}\n', "gateway.other = [1,\n2]\n"])
+def test_a_section_that_leaves_no_room_for_a_line_is_not_changed(text: str) -> None:
+    with pytest.raises(ValueError, match="stand in no lines of their own: edit them"):
+        rewritten(text, Place("campus"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("harbour/east", "harbour/east, for a gateway that runs from its next reload on"),
+        ("campus/north", "campus/north"),
+    ],
+)
+def test_it_is_said_when_a_place_counts(
+    tmp_path: Path, wanted: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert place(tmp_path, wanted, CONFIG.replace("   #", "  #"))[0] == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'gateway.toml'}: {said}\n"
+
+
+def test_the_end_of_a_line_stays_as_it_is_written() -> None:
+    text = '[gateway]\r\nid = "gw"\r\ndomain = "a"\r\n'
+    assert rewritten(text, Place("b")) == text.replace('"a"', '"b"')
+
+
+def test_a_file_that_is_no_text_or_not_there_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gateway.toml"
+    assert cli.main(["place", "a", "--config", str(file)]) == 2
+    assert capsys.readouterr().err == f"hedgerow: {file}: No such file or directory\n"
+    file.write_bytes(b"[gateway]\nid = '\xff'\n")
+    assert cli.main(["place", "a", "--config", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(f"hedgerow: {file}: 'utf-8' codec can't decode")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.process.configuration import place as config_place
 from gateway.tools import cli
 
 POLICY = """version = 1
@@ -238,3 +239,48 @@ def test_a_role_of_everybody_that_there_is_not_is_named(capsys: Printed, file: P
     code, text = told(capsys, "check", "--config", str(config))
     assert code == 2
     assert text.startswith("access.default_roles: 'boss' is none of admin, collector, device, ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("check", "a.toml", "b.toml"), "check: takes one FILE, or --config"),
+        (("check", "a.toml", "--config", "x"), "check: takes one FILE, or --config"),
+        (("explain", "local", "GET /", "--config", "none.toml"), "none.toml: No such file"),
+        (("check", "--config", "none.toml"), "none.toml: No such file"),
+        (("explain", "local", "GET /", "--file", "none.toml"), "none.toml: No such file"),
+    ],
+)
+def test_files_that_do_not_go_together_or_are_not_there_are_named(
+    capsys: Printed, arguments: tuple[str, ...], why: str
+) -> None:
+    code, text = told(capsys, *arguments)
+    assert (code, text.count("\n")) == (2, 1)
+    assert text.startswith(f"hedgerow: {why}")
+
+
+def test_without_a_configuration_the_option_that_names_one_is_named(
+    capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find() -> None:
+        raise config_place.NoConfigError("neither a nor b is there")
+
+    monkeypatch.setattr(config_place, "find", find)
+    expected = "hedgerow: --config: not given, and neither a nor b is there\n"
+    assert told(capsys, "check") == (2, expected)
+
+
+def test_a_policy_that_is_wrong_explains_nothing(capsys: Printed, file: Path) -> None:
+    config = configured(file)
+    file.write_text('version = 1\nprincipals = {"psk:a" = ["boss"]}\n')
+    for where in (("--config", str(config)), ("--file", str(file))):
+        code, text = told(capsys, "explain", "local", "GET /", *where)
+        assert (code, text.count("\n")) == (2, 1)
+        assert "there is no role 'boss'" in text
+
+
+def test_a_place_that_is_none_is_refused_with_its_option(capsys: Printed) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["policy", "explain", "local", "GET /", "--at", "a/b/c/d"])
+    assert ended.value.code == 2
+    assert "argument --at: 'a/b/c/d'" in capsys.readouterr().err

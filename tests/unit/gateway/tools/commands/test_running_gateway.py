@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from gateway.process.state_folder import listeners_file
+from gateway.tools.commands.errors import FailedError
 from gateway.tools.commands.running_gateway import RunningGateway
 
 OTHER_USER = 65_534
@@ -65,3 +68,68 @@ def test_who_owns_the_folder_has_root_signal_nobody_elses_process(tmp_path: Path
         assert RunningGateway.find(tmp_path) is None
         os.chown(tmp_path / listeners_file.NAME, 0, 0)
         assert RunningGateway.find(tmp_path) == RunningGateway(pid)
+
+
+@pytest.mark.parametrize("name", ["/run/gw/listeners.json", None])
+def test_a_folder_that_can_not_be_looked_into_is_told(
+    name: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_: Path) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+
+    monkeypatch.setattr(listeners_file, "read_with_owner", read)
+    with pytest.raises(FailedError) as failed:
+        RunningGateway.find(tmp_path)
+    why = "permission denied to see whether the gateway runs"
+    assert str(failed.value) == f"{name or tmp_path}: {why}"
+
+
+def test_a_gateway_is_told_to_read_again_and_to_start_anew_by_its_signals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda *what: sent.append(what))
+    RunningGateway(7).reload()
+    RunningGateway(8).restart()
+    assert sent == [(7, signal.SIGHUP), (8, signal.SIGUSR2)]
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ProcessLookupError(), "the gateway (process 7) has just ended"),
+        (
+            PermissionError(),
+            "the gateway (process 7) takes no signal: it is another user's: repeat this as that "
+            "user, or with sudo",
+        ),
+    ],
+)
+def test_a_gateway_that_takes_no_signal_is_told(
+    error: OSError, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*_: int) -> None:
+        raise error
+
+    monkeypatch.setattr(os, "kill", kill)
+    with pytest.raises(FailedError) as failed:
+        RunningGateway(7).reload()
+    assert str(failed.value) == why
+
+
+def test_a_file_that_is_closed_while_one_looks_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readlink, closed = Path.readlink, list[Path]()
+
+    def read(path: Path) -> Path:
+        if not closed:
+            closed.append(path)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return readlink(path)
+
+    with process_with(tmp_path / "log", os.getuid()) as pid:
+        says(tmp_path, pid)
+        monkeypatch.setattr(Path, "readlink", read)
+        assert RunningGateway.find(tmp_path) == RunningGateway(pid)
+    assert closed
