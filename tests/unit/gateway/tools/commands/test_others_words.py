@@ -6,6 +6,7 @@ import io
 import logging
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from gateway.base.printable import printable_in
 from gateway.coap_client import Response
 from gateway.tools.commands import asking, members
 from gateway.tools.commands.errors import FailedError
+from tree_handler.members.listed import ListedMember
 
 BAD = "gw\nERROR gateway: forged\x1b[2J\r\u202e\u2028"
 
@@ -92,3 +94,18 @@ def test_a_member_that_is_none_is_complained_of_and_the_others_are_listed(
 def test_what_is_no_list_of_members_is_a_failure(told: object) -> None:
     with pytest.raises(FailedError, match="no list of members"):
         list(members.read(told))
+
+
+def test_a_member_that_is_drained_or_away_says_so() -> None:
+    one = ListedMember.of(
+        {"id": "gw-a", "domain": "c", "group": "d", "address": "::1", "is_present": True}
+    )
+    table = members.as_table(
+        [
+            replace(one, is_present=is_present, is_draining=is_draining)
+            for is_present in (True, False)
+            for is_draining in (True, False)
+        ]
+    )
+    states = [line.split("::1")[1].strip() for line in table.splitlines()[1:]]
+    assert states == ["in the tree, draining", "in the tree", "away, draining", "away"]

@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from gateway.base import event_loop
+from gateway.base.event_log import lines
 from gateway.tools import cli
 from gateway.tools.commands import serving
 
@@ -77,3 +81,28 @@ def test_a_file_for_the_log_that_can_not_be_written_is_named_with_its_option(
     )
     assert done.returncode == 2
     assert done.stderr == f"hedgerow: --log-file: {tmp_path}: Is a directory\n"
+
+
+def test_an_event_loop_that_is_not_there_is_a_wrong_use(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tree.key").touch(mode=0o600)
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    file = tmp_path / "gw.toml"
+    gateway = '[gateway]\nid = "gw"\nstate_dir = "state"\n'
+    file.write_text(f'{gateway}[tree]\nkey_file = "tree.key"\ntls = "off"\ndiscovery = false\n')
+
+    async def serve(*_: object) -> bool:
+        return False
+
+    def run(work: Coroutine[object, object, bool]) -> bool:
+        work.close()
+        raise event_loop.EventLoopError("HEDGEROW_EVENT_LOOP: 'x' is none")
+
+    module: Any = ModuleType("service")  # that of a gateway brings all that it has
+    module.serve = serve
+    monkeypatch.setitem(sys.modules, "gateway.process.running.service", module)
+    monkeypatch.setattr(event_loop, "run", run)
+    monkeypatch.setattr(lines, "begin", lambda _: None)
+    assert serving.main(["run", "--config", str(file)]) == 2
+    assert capsys.readouterr().err == "hedgerow: HEDGEROW_EVENT_LOOP: 'x' is none\n"
