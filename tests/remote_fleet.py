@@ -150,18 +150,17 @@ class Node:
         )
         self.exchange = RemoteExchange(queries, fleet.send, execution, fleet.now)
         fleet.tell_of_moves(self.exchange.moved)
-        self.remote = RemoteAnswers(
-            RemoteParts(
-                gateway_id,
-                members,
-                execution,
-                self.exchange,
-                self.access,
-                reach=fleet,
-                limits=DEFAULT_LIMITS,
-                deadline_s=deadline_s,
-            )
+        self.parts = RemoteParts(
+            gateway_id,
+            members,
+            execution,
+            self.exchange,
+            self.access,
+            reach=fleet,
+            limits=DEFAULT_LIMITS,
+            deadline_s=deadline_s,
         )
+        self.remote = RemoteAnswers(self.parts)
         self.named = NamedAnswers(execution, self.access)
 
     @property

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import math
-from types import SimpleNamespace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import cbor2
 import pytest
@@ -20,7 +20,6 @@ from coap_engine.message import CoapPeer, CoapResponse
 from gateway.coap.remote.forms import NotForOthersError
 from gateway.coap.remote.gathering import gather
 from gateway.coap.remote.multi_status import CBOR, SENML_CBOR, SENML_JSON, encode, resolved
-from gateway.coap.remote.parts import RemoteParts
 from gateway.coap.remote.paths import RemoteRequest
 from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.trust.policy.rule import DENY, Rule
@@ -237,10 +236,10 @@ async def test_those_for_whom_there_is_no_room_are_answered_5_03_among_many() ->
     assert [row[1] for row in cbor2.loads(answer.payload)].count(0xA3) == 2
 
 
-def test_no_more_gateways_than_the_limit_are_asked_at_once() -> None:
+async def test_no_more_gateways_than_the_limit_are_asked_at_once() -> None:
     record = MemberRecord("gw-a", 1, 1, "", "", "10.0.0.1", 1883)
     silent = MemberRecord("gw-b", 1, 1, "", "", "10.0.0.1", 0)
-    parts = cast(RemoteParts, SimpleNamespace(limits=QueryLimits(targets=2)))
+    parts = replace(Fleet().root.parts, limits=QueryLimits(targets=2))
     request = ResourceRequest("GET", ("probe",))
     peer = CoapPeer("here", "here")
 
@@ -248,7 +247,7 @@ def test_no_more_gateways_than_the_limit_are_asked_at_once() -> None:
         raise AssertionError("nobody is asked")
 
     for records, is_refused in (((record, record, silent), False), (3 * (record,), True)):
-        asked = cast(RemoteRequest, SimpleNamespace(request=request, records=records))
+        asked = RemoteRequest(list(records), ("*", "*", "*"), request, is_many=True)
         if is_refused:
             with pytest.raises(NotForOthersError) as refused:
                 gather(parts, asked, peer, ask)

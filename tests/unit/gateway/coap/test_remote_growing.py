@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import aiocoap
 import cbor2
@@ -17,13 +17,11 @@ from remote_fleet import PLACES, Fleet, RawObserver, asking
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
+from gateway.coap.access import Introduction
 from gateway.coap.remote import gathering as remote_gathering
-from gateway.coap.remote.parts import RemoteParts
-from gateway.coap.remote.remote_observations import RemoteObservations
 from gateway.coap.remote.reply import OnReply, RemoteReply
 from tests.held_objects import held_instances
 from tree_handler.members.member import MemberRecord
-from tree_handler.remote.limits import DEFAULT_LIMITS
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
 CONTENT, NO_ANSWER = 0x45, 0xA4
@@ -135,6 +133,19 @@ async def test_when_who_asked_goes_the_others_are_told() -> None:
         fleet.north.probe.hold.set()
 
 
+class Lets:
+    """Lets everybody ask for everything, but for where it is known who asks."""
+
+    def introduction(self, _peer: CoapPeer) -> Introduction:
+        return "psk:operator", ("operator",)
+
+    def lets(self, _peer: CoapPeer, _method: str, _path: Sequence[str]) -> bool:
+        return True
+
+    def tell_of_changes(self, changed: Callable[[], None]) -> None:
+        """Nothing changes."""
+
+
 class Gathered:
     """Three gateways that are asked by one who observes, and what that one is told."""
 
@@ -142,26 +153,21 @@ class Gathered:
         self.takers: dict[str, OnReply] = {}
         self.ended: list[str] = []
         self.told: list[tuple[int, int, bool]] = []
-        self.expected: list[bool] = []
         self._binds = binds
         request = CoapRequest(codes.GET, (), observe=True)
-        watching = SimpleNamespace(
-            expect=lambda *_: self.expected.append(True),
-            expect_no_more=lambda *_: self.expected.append(False),
-        )
-        parts = SimpleNamespace(
-            access=SimpleNamespace(lets=lambda *_: True), limits=DEFAULT_LIMITS, gateway_id="gw"
-        )
+        root = Fleet().root
+        self.watching, self.request = root.remote.watching, request
+        parts = replace(root.parts, access=Lets())
         records = [
             MemberRecord(name, 1, 1, "", "", "10.0.0.1", 1883) for name in ("gw-a", "gw-b", "gw-c")
         ]
         self.answer = remote_gathering.GatheredAnswer(
-            cast(RemoteParts, parts),
+            parts,
             records,
             (ResourceRequest("GET", ("probe",)), 60),
             CoapPeer("here", "here"),
             self._ask_one,
-            remote_gathering.GrowingAnswer(cast(RemoteObservations, watching), request),
+            remote_gathering.GrowingAnswer(self.watching, request),
         )
         self.end = self.answer.begin(self._done, lambda *_: None)
 
@@ -174,7 +180,7 @@ class Gathered:
     def _done(self, response: CoapResponse) -> None:
         self._tell(0, response, False)
         if self._binds and self.answer.goes_on:
-            self.answer.bind(5, self._tell)
+            assert self.watching.observe(5, self.request, self._tell)
 
     def _tell(self, exchange: int, response: CoapResponse, is_last: bool) -> None:
         self.told.append((exchange, len(cbor2.loads(response.payload)), is_last))
@@ -194,7 +200,6 @@ async def test_what_has_not_grown_or_is_too_long_is_told_at_the_end_alone() -> N
     gathered = Gathered()
     await gathered.has("gw-a")
     assert gathered.told == [(0, 1, False)]
-    assert gathered.expected == [True, False]
     await gathered.has("gw-b", bytes(remote_gathering.GROWN_BYTES))
     assert gathered.told == [(0, 1, False)]
     await gathered.has("gw-c")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -204,7 +203,7 @@ class NotedAnswers:
         self.ends.append(exchange)
 
 
-class GivenMessages(PrivateDelivery):
+class GivenMessages:
     """Notes messages, for clients that may read what the test says."""
 
     def __init__(self) -> None:
@@ -212,14 +211,20 @@ class GivenMessages(PrivateDelivery):
         self.may = True
         self.granted: Grant | None = None
 
-    def may_read(self, client: Client, topic: str) -> bool:
-        return self.may
-
-    def grant(self, client: Client, topic: str) -> Grant | None:
-        return self.granted
-
-    def give(self, client: Client, message: Message, grant: Grant) -> None:
+    def give(self, message: Message, grant: Grant) -> None:
         self.given.append((message.topic, message.payload, grant.qos))
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> GivenMessages:
+    """What is given in place of a broker."""
+    noted = GivenMessages()
+    monkeypatch.setattr(PrivateDelivery, "may_read", lambda *_: noted.may)
+    monkeypatch.setattr(PrivateDelivery, "grant", lambda *_: noted.granted)
+    monkeypatch.setattr(
+        PrivateDelivery, "give", lambda _self, _to, message, grant: noted.give(message, grant)
+    )
+    return noted
 
 
 class Topics:
@@ -237,7 +242,6 @@ class Topics:
         )
         self.told: list[tuple[str, str, int]] = []
         self.ended: list[str] = []
-        self.delivery = GivenMessages()
 
     def observing(self) -> TopicObservations:
         return TopicObservations(
@@ -250,7 +254,7 @@ class Topics:
 
     def begun(self) -> CoapBridge:
         bridge = CoapBridge(TopicLimits())
-        bridge.begin(self.asker, self.delivery)
+        bridge.begin(self.asker, PrivateDelivery.__new__(PrivateDelivery))
         return bridge
 
     def respond(self, number: int, code: int, *, is_last: bool = False) -> None:
@@ -331,6 +335,7 @@ async def test_what_failed_is_observed_again_after_a_while(monkeypatch: pytest.M
     observing.stop()
 
 
+@pytest.mark.usefixtures("given")
 async def test_before_coap_is_there_and_after_it_nothing_is_served() -> None:
     topics, one = Topics(anna="operator"), client()
     bridge = CoapBridge()
@@ -348,6 +353,7 @@ async def test_before_coap_is_there_and_after_it_nothing_is_served() -> None:
     assert topics.answers.ends == [1, 2], "what is under way ends with it"
 
 
+@pytest.mark.usefixtures("given")
 @pytest.mark.parametrize("response_topic", ["answers/#", "+", "a" * 65_536, "a\0b"])
 async def test_a_response_topic_that_is_none_is_refused(response_topic: str) -> None:
     bridge = Topics(anna="operator").begun()
@@ -358,7 +364,7 @@ async def test_a_response_topic_that_is_none_is_refused(response_topic: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("may", "granted", "given"),
+    ("may", "granted", "wanted"),
     [
         (False, None, []),
         (True, None, [("answers/1", b"1", 0)]),
@@ -366,21 +372,26 @@ async def test_a_response_topic_that_is_none_is_refused(response_topic: str) -> 
     ],
 )
 async def test_an_answer_is_given_to_who_may_read_it_when_it_comes(
-    may: bool, granted: Grant | None, given: Sequence[tuple[str, bytes, int]]
+    given: GivenMessages,
+    may: bool,
+    granted: Grant | None,
+    wanted: Sequence[tuple[str, bytes, int]],
 ) -> None:
     topics = Topics(anna="operator")
     bridge = topics.begun()
     properties = {int(PropertyId.RESPONSE_TOPIC): "answers/1"}
     assert bridge.asked(client(), "$coap/GET/gw-a/valve", b"", 1, properties) == 0
-    topics.delivery.may, topics.delivery.granted = may, granted
+    given.may, given.granted = may, granted
     topics.respond(1, codes.CONTENT)
     await turns()
-    assert topics.delivery.given == given
+    assert given.given == wanted
     bridge.stop()
 
 
 @pytest.mark.parametrize("ends", ["subscription", "connection", "neither"])
-async def test_an_answer_of_3_1_1_is_given_to_who_has_subscribed_to_it(ends: str) -> None:
+async def test_an_answer_of_3_1_1_is_given_to_who_has_subscribed_to_it(
+    given: GivenMessages, ends: str
+) -> None:
     topics, one = Topics(anna="operator"), client(version=Version.V311)
     bridge = topics.begun()
     mine = "$coap/answer/c1/#"
@@ -394,11 +405,12 @@ async def test_an_answer_of_3_1_1_is_given_to_who_has_subscribed_to_it(ends: str
     topics.respond(1, codes.CHANGED)
     await turns()
     wanted = [("$coap/answer/c1/2.04/PUT/gw-a/valve", b"1", 1)]
-    assert topics.delivery.given == (wanted if ends == "neither" else [])
+    assert given.given == (wanted if ends == "neither" else [])
     assert topics.answers.ends == [], "a write is carried out"
     bridge.stop()
 
 
+@pytest.mark.usefixtures("given")
 async def test_a_client_of_mqtt_is_asked_nothing_itself() -> None:
     topics, asked = Topics(anna="operator"), list[CoapResponse | None]()
     bridge = topics.begun()
@@ -425,16 +437,16 @@ async def test_what_is_at_hand_is_told_in_a_later_turn_and_not_after_the_end() -
     assert told == [codes.CONTENT]
 
 
-def test_who_is_connected_no_more_has_no_terms_and_is_given_nothing() -> None:
+def test_who_is_connected_no_more_has_no_terms_and_is_given_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def nobody_is_given(*_: object) -> None:
         raise AssertionError("nobody is there")
 
-    delivery = PrivateDelivery(
-        cast(Sessions, {}),
-        cast(Delivery, SimpleNamespace(give=nobody_is_given)),
-        lambda *_: True,
-        lambda: 0.0,
-    )
+    monkeypatch.setattr(Sessions, "get", lambda *_: None)
+    monkeypatch.setattr(Delivery, "give", nobody_is_given)
+    sessions, to_all = Sessions.__new__(Sessions), Delivery.__new__(Delivery)
+    delivery = PrivateDelivery(sessions, to_all, lambda *_: True, lambda: 0.0)
     message = Message("answers/1", b"answers/1", b"1", 1, False, {})
     assert not delivery.may_read(client(), "answers/1")
     assert delivery.grant(client(), "answers/1") is None
