@@ -7,7 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from resource_directory.index import Index
 from resource_directory.link_format import WebLink, parse
+from resource_directory.ordered_ids import ChangeCount
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
 from resource_directory.search import LinkSearch
@@ -195,3 +197,18 @@ class SlicedLookUps(RuleBasedStateMachine):
 
 TestSlicedLookUps = SlicedLookUps.TestCase
 TestSlicedLookUps.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+
+def test_an_id_that_stands_nowhere_is_taken_away_from_nowhere() -> None:
+    index, wanted = Index(ChangeCount()), LookupQuery.parse(["rt=a"]).criteria[0]
+    index.add(1, [("rt", "a"), ("rt", "a")])
+    index.discard(2, [("rt", "a"), ("rt", "b"), ("if", "a")])
+    assert list(index.find(wanted)) == [1]
+    index.add(2, [("rt", "a")])
+    index.discard(3, [("rt", "a")])
+    assert list(index.find(wanted)) == [1, 2]
+    index.discard(1, [("rt", "a"), ("rt", "a")])
+    assert list(index.find(wanted)) == [2]
+    assert (index.has(wanted, 2), index.has(wanted, 1), index.estimate(wanted)) == (True, False, 1)
+    index.discard(2, [("rt", "a")])
+    assert (list(index.find(wanted)), index.estimate(wanted)) == ([], 0)

@@ -20,6 +20,7 @@ from gateway.coap.sensors.answers import KEPT_MAX
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.well_known import KEPT_MAX as LINKS_KEPT_MAX
 from gateway.coap.well_known import CountedSite, WellKnownCore
+from gateway.sensors.device_resource import ChildResource
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
@@ -364,3 +365,42 @@ async def test_links_that_are_asked_for_in_many_ways_are_right_each_time() -> No
         assert ask(core, get("/.well-known/core", refused)) is None
     assert ask(core, get("/.well-known/core", code=Code.POST)) is None
     assert ask(core, get("/.well-known/other")) is None
+
+
+async def test_a_change_is_told_in_each_format_that_can_say_it_and_to_nobody_else() -> None:
+    roof = Roof()
+    answers = roof.sensors.answers
+    assert not answers.observe(1, get("/sensors/none"), roof.respond)
+    assert not answers.observe(1, get("/sensors/roof", (ACCEPT, b"\x32")), roof.respond)
+    assert answers.observe(1, get("/sensors/roof"), roof.respond)
+    answers.changed("roof")
+    assert roof.told == [], "it has not been read"
+    async with roof.read():
+        for _ in range(3):
+            await asyncio.sleep(0)
+    assert [exchange for exchange, _, _ in roof.told] == [1]
+    answers.ended(1)
+    answers.changed("roof")
+    assert len(roof.told) == 1
+
+
+async def test_of_very_many_children_as_many_links_are_told_as_there_may_be() -> None:
+    roof = Roof()
+    for number in range(20):
+        roof.pump.children.add(f"part-{number:02}", ChildResource())
+    roof.sensors.devices.begin(lambda: None)
+    roof.sensors.remove("pump")
+    roof.sensors.add(roof.pump)
+    assert [len(roof.sensors.links(most)) for most in (1, 2, 3, 21, 22, 30)] == [
+        2,
+        2,
+        3,
+        21,
+        22,
+        22,
+    ]
+    hrefs = [link.href for link in roof.sensors.links(4)]
+    assert hrefs == ["/sensors/roof", "/sensors/pump", *(
+        f"/sensors/pump/part-{number:02}" for number in range(2)
+    )]  # fmt: skip
+    await roof.sensors.devices.stop()

@@ -264,3 +264,19 @@ def test_what_can_not_be_read_or_sent_on_a_link_ends_nothing() -> None:
     group.receive(0.0)
     group.send(b"lost", PeerAddress(("127.0.0.1", 5683)))
     assert core.datagrams_to_send() == []
+
+
+async def test_an_interface_that_has_other_networks_now_is_heard_from_those(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    near = multicast.links(["127.0.0.1"])[0]
+    narrow = LinkAddress(near.name, near.index, near.address, ipaddress.ip_network("127.0.0.0/31"))
+    with monkeypatch.context() as before:
+        before.setattr(multicast, "links", lambda _hosts: [narrow])
+        async with found() as served:
+            before.setattr(multicast, "links", lambda _hosts: [near])
+            served.group.open()
+            with Client(GROUP, served.coap_port, source="127.0.0.9") as far:
+                far.send(get())
+                answer, _ = await far.receive()
+                assert answer.token == b"\x01"

@@ -570,3 +570,59 @@ async def test_what_fails_or_is_not_answered_by_its_asker_is_told_and_others_are
             assert asker.came.empty(), "who is stopped says nothing more"
         finally:
             transport.close()
+
+
+class Told:
+    """A value that is observed, and told of when the test says so."""
+
+    def __init__(self) -> None:
+        self.segments = frozenset((b"told",))
+        self.observers: dict[int, RespondTo] = {}
+        self.ends: list[int] = []
+
+    def answer(self, _asked: CoapRequest, _peer: CoapPeer, _now: float) -> CoapResponse:
+        return CoapResponse(codes.CONTENT, (), b"1")
+
+    def observe(self, exchange: int, _request: CoapRequest, respond: RespondTo) -> bool:
+        self.observers[exchange] = respond
+        return True
+
+    def ended(self, exchange: int) -> None:
+        self.ends.append(exchange)
+
+
+async def test_who_observes_no_more_is_told_nothing_nor_is_anybody_after_the_stop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told = Told()
+    server = CoapServer(
+        resource.Site(),
+        coap=CoapListener(("127.0.0.1",), 0),
+        coaps=None,
+        keystore=KEYS,
+        access=open_access(),
+        at_hand=(told,),
+    )
+    loop = asyncio.get_running_loop()
+    async with server, asyncio.timeout(30):
+        transport, asker = await loop.create_datagram_endpoint(
+            RawAsker, remote_addr=("127.0.0.1", server.coap_port)
+        )
+        try:
+            for number, observe in ((1, b""), (2, b"\x01"), (3, b"")):
+                options = ((6, observe), (11, b"told"))
+                asker.send(CoapMessage(CON, codes.GET, number, b"1", options))
+                assert (await asker.came.get()).payload == b"1"
+            (first, respond), (second, _) = told.observers.items()
+            assert told.ends == [first]
+            respond(first, CoapResponse(codes.CONTENT, (), b"to nobody"), False)
+            respond(second, CoapResponse(codes.CONTENT, (), b"2"), False)
+            assert (await asker.came.get()).payload == b"2"
+            respond(second, CoapResponse(codes.CONTENT, (), b"3"), False)
+            await server.stop()
+            respond(second, CoapResponse(codes.CONTENT, (), b"4"), False)
+            await asyncio.sleep(0)
+            assert asker.came.empty()
+        finally:
+            transport.close()
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []

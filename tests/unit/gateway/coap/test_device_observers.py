@@ -11,14 +11,19 @@ from fleet_gateway import until
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
-from coap_engine.option_numbers import MAX_AGE
+from coap_engine.option_numbers import CONTENT_FORMAT, MAX_AGE
 from gateway.coap.responders import PendingResponse
 from gateway.coap.sensors.device_answers import ChildLink
 from gateway.coap.sensors.device_observers import DeviceObservers
-from gateway.coap.sensors.handler_calls import ServedDevice
+from gateway.coap.sensors.handler_calls import (
+    DeviceTarget,
+    HandlerCalls,
+    ServedDevice,
+    is_busy,
+)
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.well_known import CountedSite
-from gateway.sensors.device_resource import ChildResource, ResourceCall
+from gateway.sensors.device_resource import ChildResource, Handled, ResourceCall, ResourceReply
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.switch import Switch
@@ -121,6 +126,7 @@ class Shown(Sensor):
     is_quick = True
     text = "on"
     calls = finished = 0
+    reply: ResourceReply | None = None
 
     def __init__(self, name: str) -> None:
         super().__init__(name, interval_s=300)
@@ -130,9 +136,9 @@ class Shown(Sensor):
     def read(self) -> float:
         return 1.0
 
-    async def handle_get(self, _call: ResourceCall) -> str:
+    async def handle_get(self, _call: ResourceCall) -> Handled:
         self.calls += 1
-        text = self.text
+        text = self.text if self.reply is None else self.reply
         await self.hold.wait()
         self.finished += 1
         return text
@@ -274,3 +280,78 @@ async def test_of_what_was_answered_nothing_is_left() -> None:
     await until(lambda: told)
     await asyncio.sleep(0)
     assert not held_instances(pumps.devices, asyncio.Task)
+
+
+@pytest.mark.parametrize("is_principal", [False, True])
+async def test_a_stranger_has_a_handler_called_20_times_a_second(is_principal: bool) -> None:
+    pumps = Pumps()
+    peer = PEER if is_principal else CoapPeer("there", "there")
+    refused = []
+    for _ in range(21):
+        answer = pumps.devices.answer(asked("sensors/pump"), peer, 0.0)
+        if isinstance(answer, CoapResponse):
+            refused.append((answer.code, dict(answer.options)[MAX_AGE]))
+    assert refused == ([] if is_principal else [(codes.TOO_MANY_REQUESTS, b"\x01")])
+    assert not isinstance(pumps.devices.answer(asked("sensors/pump"), peer, 1.0), CoapResponse)
+    await pumps.devices.stop()
+
+
+async def test_a_critical_option_that_no_handler_knows_is_refused_by_its_number() -> None:
+    pumps = Pumps()
+    for number, why in ((65_005, b"option 65005"), (65_006, None)):
+        request = asked("sensors/pump")
+        request = CoapRequest(request.code, (*request.options, (number, b"")))
+        answer = pumps.devices.answer(request, PEER, 0.0)
+        if why is None:
+            assert not isinstance(answer, CoapResponse)
+        else:
+            assert answer == CoapResponse(codes.BAD_OPTION, (), why)
+    await pumps.devices.stop()
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "form"),
+    [
+        (ResourceReply("x", content_format=0xFFFF), codes.CONTENT, b"\xff\xff"),
+        (ResourceReply("x", content_format=0x10000), codes.SERVICE_UNAVAILABLE, None),
+        (ResourceReply("x", content_format=-1), codes.SERVICE_UNAVAILABLE, None),
+        (ResourceReply(b"x" * 65_536), codes.CONTENT, b"\x2a"),
+        (ResourceReply(b"x" * 65_537), codes.SERVICE_UNAVAILABLE, None),
+    ],
+)
+async def test_a_reply_that_can_not_be_sent_is_a_failure(
+    reply: ResourceReply, code: int, form: bytes | None
+) -> None:
+    pumps, told = Pumps(), list[CoapResponse]()
+    pumps.pump.reply = reply
+    pumps.ask("sensors/pump").begin(told.append, lambda *_: None)
+    await until(lambda: told)
+    assert told[0].code == code
+    assert dict(told[0].options).get(CONTENT_FORMAT) == form
+    await pumps.devices.stop()
+
+
+async def test_a_child_that_has_gone_is_asked_nothing_and_what_has_no_handler_says_so() -> None:
+    sampler, part = Sampler(lambda _sensor, _record: None), LatePart()
+    pump = Shown("pump")
+    sampler.add(pump)
+    calls = HandlerCalls(sampler)
+    gone = DeviceTarget(ServedDevice(pump), "part", part)
+    answer = await calls.response(gone, ResourceCall("GET"), "somebody")
+    assert answer.code == codes.NOT_FOUND
+    assert part.calls == 0
+    pump.children.add("part", part)
+    assert (await calls.response(gone, ResourceCall("GET"), "somebody")).payload == b"late"
+    assert (part.calls, is_busy(answer)) == (1, False)
+    none = await calls.response(gone, ResourceCall("PUT"), "somebody")
+    assert none == CoapResponse(codes.METHOD_NOT_ALLOWED, (), b"PUT is not handled here")
+
+
+class LatePart(ChildResource):
+    """A child whose handler takes several turns."""
+
+    calls = 0
+
+    async def handle_get(self, _call: ResourceCall) -> str:
+        self.calls += 1
+        return "late"

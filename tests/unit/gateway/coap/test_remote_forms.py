@@ -7,6 +7,7 @@ from aiocoap.resource import Site
 
 from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse, Option
+from coap_engine.option_numbers import HOP_LIMIT, REQUEST_ID
 from gateway.coap.remote.execution import LocalExecution
 from gateway.coap.remote.forms import (
     NotForOthersError,
@@ -24,7 +25,7 @@ from tests.remote_fleet import Introducing
 from tree_handler.errors import ProtocolError
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
 
-ETAG, URI_HOST, URI_PATH, CONTENT_FORMAT, MAX_AGE, URI_QUERY, ACCEPT = 4, 3, 11, 12, 14, 15, 17
+ETAG, URI_PATH, CONTENT_FORMAT, MAX_AGE, URI_QUERY, ACCEPT = 4, 11, 12, 14, 15, 17
 ASKER = ("psk:a", ("operator",))
 
 
@@ -135,3 +136,9 @@ async def test_a_write_with_a_name_has_one_answer_and_is_not_observed() -> None:
     request = CoapRequest(codes.PUT, ((URI_PATH, b"x"),))
     assert not named.observe(1, request, lambda *_: None)
     await execution.stop()
+
+
+def test_what_is_of_the_way_alone_does_not_come_to_a_resource() -> None:
+    way = ((HOP_LIMIT, b"\x05"), (REQUEST_ID, b"\x00name"))
+    remote = ResourceRequest("PUT", ("a",), options=((ETAG, b"e"), *way))
+    assert coap_request(remote).options == ((ETAG, b"e"), (URI_PATH, b"a"))

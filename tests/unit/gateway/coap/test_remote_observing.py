@@ -17,6 +17,7 @@ from coap_engine import codes
 from coap_engine.message import CoapPeer, CoapRequest, CoapResponse
 from gateway.coap.access import CoapAccess
 from gateway.coap.remote.execution import LocalExecution
+from gateway.coap.remote.paths import RemoteRequest
 from gateway.coap.remote.remote_observations import RemoteObserver
 from gateway.coap.remote.reply import NO_REPLY, RemoteReply
 from gateway.coap.responders import RespondTo
@@ -272,3 +273,59 @@ async def test_who_can_not_follow_is_told_so_in_a_later_turn_and_once(
     await asyncio.sleep(0)
     assert heard == [NO_REPLY]
     assert len(watching.core) == 0
+
+
+class NotedObserver:
+    """One who observes through this gateway, without a socket."""
+
+    def __init__(self, fleet: Fleet, target: str = "gw-north") -> None:
+        asked = RemoteRequest(
+            [record for record in [fleet.root.members.get(target)] if record],
+            ("campus", "north", target),
+            ResourceRequest("GET", ("gauge",), identity="psk:a", roles=("operator",)),
+            is_many=False,
+        )
+        self.request = CoapRequest(codes.GET, (), observe=True)
+        watching = fleet.root.remote.watching
+        key = WatchKey(target, asked.request)
+        self.watcher = watching.watcher(asked, self.request, key)
+        self.first: list[CoapResponse] = []
+        self.told: list[tuple[bytes, bool]] = []
+        self.end = self.watcher.begin(self.first.append, lambda *_: None)
+
+    def bind(self) -> None:
+        self.watcher.bind(7, lambda _, told, is_last: self.told.append((told.payload, is_last)))
+
+
+async def test_what_comes_after_the_first_answer_is_told_to_who_is_bound_alone(gauge: Any) -> None:
+    fleet, _, _ = gauge
+    observer = NotedObserver(fleet)
+    async with asyncio.timeout(30):
+        while not observer.first:
+            await asyncio.sleep(0)
+    observer.watcher.first(CoapResponse(codes.CONTENT, (), b"2"), True)
+    assert observer.told == []
+    observer.bind()
+    observer.watcher.first(CoapResponse(codes.CONTENT, (), b"3"), True)
+    observer.watcher.first(CoapResponse(codes.CONTENT, (), b"4"), False)
+    assert observer.told == [(b"3", False), (b"4", True)]
+    assert [one.payload for one in observer.first] == [b"1"]
+    observer.end()
+    observer.watcher.first(CoapResponse(codes.CONTENT, (), b"5"), True)
+    assert len(observer.told) == 2
+
+
+async def test_where_there_is_no_room_to_ask_an_observer_is_told_that_nobody_answered() -> None:
+    fleet = Fleet(max_outstanding=1)
+    held = fleet.root.exchange.begin(
+        ("gw-dead", 1), ResourceRequest("GET", ("gauge",)), 30.0, lambda _: None
+    )
+    observer = NotedObserver(fleet)
+    assert observer.first == []
+    async with asyncio.timeout(30):
+        while not observer.first:
+            await asyncio.sleep(0)
+    assert [one.code for one in observer.first] == [codes.GATEWAY_TIMEOUT]
+    held()
+    observer.end()
+    fleet.root.remote.stop()

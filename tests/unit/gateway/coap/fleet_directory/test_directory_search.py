@@ -233,3 +233,20 @@ def test_more_text_than_one_answer_may_have_is_refused_and_as_much_is_told() -> 
         else:
             with pytest.raises(InvalidParameterError, match="ask with count and page"):
                 search.text()
+
+
+def test_when_time_is_over_what_is_known_and_fresh_is_told_of_who_was_not_asked() -> None:
+    searches, targets = made(), records(AT_ONCE + 1)
+    last = targets[AT_ONCE]
+    searches.begin(look_up(), targets, "host", lambda _: True, 0.0)
+    assert len(list(searches.questions(0.0))) == AT_ONCE
+    later = GATHER_S - 0.5
+    other = searches.begin(look_up(), [last], "host", lambda _: True, later)
+    assert [one.record for _, one in searches.questions(later)] == [last]
+    searches.answered(other, last.id, links(1), later)
+    assert [number for number, _ in searches.take_over()] == [other]
+    searches.handle_timer(GATHER_S)
+    ((_, search),) = searches.take_over()
+    first, partial = parse(search.text().encode())
+    assert (first.get("gw"), first.get("stale")) == (last.id, None)
+    assert partial.get("missing") == str(AT_ONCE)
