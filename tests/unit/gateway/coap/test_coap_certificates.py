@@ -21,7 +21,9 @@ from policies import admins, keys_may_all
 
 from dtls.context import ClientContext, Context
 from dtls.endpoint_limits import EndpointLimits
+from dtls.identity import PeerIdentity, Proof
 from dtls.keystore import Keystore
+from gateway.coap.credentials import DtlsCredentials
 from gateway.coap.handshake_log import HOST
 from gateway.coap.server import DTLS_LIMITS, CoapListener, CoapRules, CoapServer
 from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
@@ -305,3 +307,14 @@ async def test_a_gateway_reads_certificates_and_lists_of_coap_again(
         assert "coap.client_crl_file" in caplog.text
     finally:
         await made.stop()
+
+
+def test_where_no_certificates_are_taken_none_of_before_is_and_keys_stand_by_themselves() -> None:
+    one, other = (Keystore({"meter-1": key}) for key in (KEY, KEY[::-1]))
+    now, before = DtlsCredentials(one), DtlsCredentials(Keystore({"meter-1": KEY}))
+    assert now.are(before)
+    assert not now.are(DtlsCredentials(other))
+    assert not now.still_accept(PeerIdentity(Proof.CERTIFICATE, "meter-1"), before)
+    assert now.still_accept(PeerIdentity(Proof.PSK, "meter-1"), before)
+    assert not now.still_accept(PeerIdentity(Proof.PSK, "meter-2"), before)
+    assert not now.still_accept(PeerIdentity(Proof.PSK, "meter-1"), DtlsCredentials(other))

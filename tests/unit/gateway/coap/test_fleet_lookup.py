@@ -425,3 +425,14 @@ async def test_when_time_is_over_those_who_are_silent_are_named(
     assert (last.get("rt"), last.get("missing")) == (PARTIAL, "4")
     await until(lambda: fleet.cancelled == 4)
     await fleet.lookups.stop()
+
+
+async def test_more_links_than_one_answer_may_have_are_refused_with_what_to_do() -> None:
+    fleet = Directories({"gw-here": "-/-"} | {f"gw-{number:02}": "-/-" for number in range(18)})
+    for name in fleet.links:
+        fleet.links[name] = f"<coap://10.0.0.1/{'x' * 60_000}>"
+    answer = await fleet.look_up("scope=all")
+    assert answer == CoapResponse(
+        codes.BAD_REQUEST, (), b"too many links for one answer: ask with count and page"
+    )
+    assert (await fleet.look_up("scope=all", "count=1")).code == codes.CONTENT
