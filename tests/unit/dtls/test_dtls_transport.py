@@ -54,7 +54,7 @@ class SessionNotes:
 
 
 class ToldMessages:
-    """What aiocoap would be told."""
+    """A message manager of aiocoap that notes what it is told."""
 
     def __init__(self) -> None:
         self.errors: list[tuple[Exception, object]] = []

@@ -217,7 +217,7 @@ class GivenMessages:
 
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch) -> GivenMessages:
-    """What is given in place of a broker."""
+    """Note what is given, in place of a broker."""
     noted = GivenMessages()
     monkeypatch.setattr(PrivateDelivery, "may_read", lambda *_: noted.may)
     monkeypatch.setattr(PrivateDelivery, "grant", lambda *_: noted.granted)
@@ -228,7 +228,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> GivenMessages:
 
 
 class Topics:
-    """What is below ``$coap``, of a gateway that stands for all others."""
+    """A face of CoAP below ``$coap``, of a gateway that stands for all others."""
 
     def __init__(self, **roles: str) -> None:
         self.members = Membership()
