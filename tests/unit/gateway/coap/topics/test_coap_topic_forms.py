@@ -451,3 +451,21 @@ def test_who_is_connected_no_more_has_no_terms_and_is_given_nothing(
     assert not delivery.may_read(client(), "answers/1")
     assert delivery.grant(client(), "answers/1") is None
     delivery.give(client(), message, Grant(1, False, ()))
+
+
+@pytest.mark.usefixtures("given")
+@pytest.mark.parametrize("ends", ["subscription", "connection", "all"])
+async def test_what_is_observed_ends_with_its_subscription_its_connection_or_all(ends: str) -> None:
+    topics, one, other = Topics(anna="reader", rita="reader"), client("c1"), client("c2")
+    bridge = topics.begun()
+    for each in (one, other):
+        assert bridge.subscribe(each, VALVE, 1, 0) == 1
+    if ends == "subscription":
+        assert bridge.unsubscribe(one, VALVE)
+    elif ends == "connection":
+        bridge.disconnected(one, "gone")
+    else:
+        bridge.stop()
+    assert topics.answers.ends == ([1, 2] if ends == "all" else [1])
+    bridge.stop()
+    assert topics.answers.ends == [1, 2]
