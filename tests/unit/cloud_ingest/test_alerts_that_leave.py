@@ -333,3 +333,50 @@ def test_without_a_way_out_nothing_is_kept_for_one() -> None:
     out.look(3)
     assert (known, book.just_cleared) == (OutgoingState(), [])
     assert AlertRules().kept.remind_s == 86_400
+
+
+def test_an_alert_that_is_forgotten_and_not_cleared_is_told_as_cleared() -> None:
+    alerts = Alerts()
+    alerts.book.judge(("hot", "gw-a", ""), True, 5, "")
+    alerts.book.judge(("hot", "gw-b", ""), True, 5, "")
+    assert alerts.changes(6) == [("hot", "raised", 0)] * 2
+    alerts.book.forget("gw-a")
+    alerts.out.look(7)
+    (gone,) = alerts.out.pending
+    assert (gone.gateway, gone.change, gone.number, gone.at_us) == ("gw-a", "cleared", 0, 7)
+    alerts.out.handed({gone.delivery_id})
+    assert alerts.changes(8) == []
+
+
+def test_what_is_offered_while_a_record_is_on_its_way_is_left_alone() -> None:
+    hangs, (record,) = Hanging(), _records()
+    out = WayOutThread(hangs)
+    out.offer([record])
+    assert hangs.asked.wait()
+    out.offer([record])
+    out.offer([])
+    hangs.may_answer.set()
+    out.wait(60)
+    assert out.taken() == [record.delivery_id]
+
+
+def test_without_room_for_a_thread_alerts_wait_and_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    told, (record,) = Told(), _records()
+    out = WayOutThread(told)
+    with monkeypatch.context() as patch:
+
+        def refuse(self: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(2):
+            out.offer([record])
+            assert out.is_free()
+    assert [each.message for each in caplog.records] == [
+        "alerts wait for their way out: RuntimeError: can't start new thread"
+    ]
+    out.offer([record])
+    out.wait(60)
+    assert (out.taken(), len(told.records)) == ([record.delivery_id], 1)

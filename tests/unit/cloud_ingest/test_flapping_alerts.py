@@ -224,3 +224,16 @@ def test_many_noisy_gateways_leave_the_others_their_gaps() -> None:
     kept = state.newest_of_each([state.GapRow("gw-quiet", 1, 1, 1, 0, 1), *noisy])
     assert len(kept) <= state.MAX_CLOSED_GAPS
     assert kept[0].gateway == "gw-quiet"
+
+
+def test_what_is_damped_is_told_at_once_where_its_rule_is_turned_off() -> None:
+    alerts = Alerts()
+    alerts.flap(range(8))
+    alerts.judge(8, True)
+    assert alerts.told()[-1] == ("flapping", 6, None)
+    alerts.rule = Flapping(on=False, raises=4, window_s=1_800, steady_s=900)
+    alerts.judge(9, True)
+    assert not alerts.book.is_open("flapping", "gw-a")
+    assert alerts.told()[-1][::2] == ("hot", None)
+    alerts.judge(10, False)
+    assert not alerts.book.is_open("hot", "gw-a")
