@@ -17,7 +17,9 @@ from dashboard_server import LIMIT_S, Served, Visitor, complete, dashboard, visi
 from held_timers import HeldTimers
 from synthetic_tables import ALERTS, NOW, Fleet, put, rows, write_readings
 
-from cloud_ingest.dashboard import api, browsers, connections
+from cloud_ingest.dashboard import api, browsers, connections, loss_view
+from cloud_ingest.dashboard.entrance import Entrance
+from cloud_ingest.query.lake import LakeError
 from gateway.web.web_sessions import (
     AGE_S,
     IDLE_S,
@@ -458,3 +460,39 @@ async def test_a_slow_browser_costs_no_more_than_the_names_of_the_tables() -> No
         all_of_them.tell(("gateways", "gaps"))
     assert await slow.next(LIMIT_S) == ["gaps", "gateways"]
     assert await slow.next(0.01) == []
+
+
+async def test_two_sensors_are_not_told_as_one(tables: Path) -> None:
+    async with dashboard(tables) as served, visitor(served) as someone:
+        await complete(served)
+        asked = [("gateway", "gw-root"), ("sensor", "a"), ("gateway", "gw-root"), ("sensor", "b")]
+        more = [("start_ms", "1"), ("end_ms", "9"), ("points", "9")]
+        async with someone.session.get(
+            f"{served.base}/api/sensor", params=[*asked, *more]
+        ) as answer:
+            why = (await answer.json())["error"]
+        assert answer.status == 400
+        assert why == "sensor: one alone; ask /api/together for more"
+
+
+async def test_who_may_not_see_the_dashboard_is_told_so_and_a_lake_that_fails_is_503(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with dashboard(tables, has_users=True) as served, visitor(served) as someone:
+        await complete(served)
+        assert await someone.get("fleet") == (401, {"error": "log in first"})
+        assert await someone.log_in("nina") == 403
+        assert await someone.log_in("rita") == 200
+        with monkeypatch.context() as patch:  # the policy is another one since
+            patch.setattr(Entrance, "may_read", lambda self, visitor: False)
+            told = await someone.get("fleet")
+        why = "the policy does not let you see the dashboard"
+        assert told == (403, {"error": why})
+
+        def fail(*_: object) -> None:
+            raise LakeError("latency", "the disk is gone")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(loss_view, "latency", fail)
+            told = await someone.get("latency", hours=24)
+        assert told == (503, {"error": "latency: the disk is gone"})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from cloud_ingest.evidence.facts import BatchFacts
 from cloud_ingest.ingest import decoding
 from cloud_ingest.ingest.columns import TelemetryColumns
 from cloud_ingest.ingest.decoding import carry_out
 from cloud_ingest.ingest.halving import BLAMED
-from cloud_ingest.ingest.plan import SpoolStretch
+from cloud_ingest.ingest.plan import SpoolStretch, UnsureStretch
 from cloud_ingest.ingest.scan import scan
 from cloud_ingest.ingest.tasks import MAX_REASON, TaskOrder, TaskResult
 from cloud_ingest.ledger.number_ledger import NumberLedger, Stream
 from cloud_ingest.spool.segments import ranges, read_mark, segments
 from cloud_ingest.tables.files import TableFiles
 from cloud_ingest.tables.store import TableStore
+from record_formats.record import RecordError
+from record_formats.status_record import StatusRecord
 from tree_handler import batch
-from tree_handler.batch import BatchError
+from tree_handler.batch import BatchError, Entry, Flags
 
 POISON = b"1e7"
 GATEWAYS = ("gw-a", "gw-b", "gw-c")
@@ -204,3 +208,79 @@ def test_of_a_batch_that_can_not_be_read_its_name_and_the_reason_are_told(
     [(spool, _, at, why)] = carry_out(order_of(filled)).damaged
     assert (spool, at > 0) == (str(filled.folder), True)
     assert why == f"batch gw-b/1 logged 11..20: {told}"
+
+
+BOUNDS = [("ROWS_AT_ONCE", 7), ("ROWS_AT_ONCE", 10), ("BYTES_AT_ONCE", 1), ("BYTES_AT_ONCE", 500)]
+
+
+@pytest.mark.parametrize(("bound", "value"), BOUNDS)
+@pytest.mark.parametrize("is_unsure", [False, True])
+def test_in_whatever_parts_a_task_writes_each_message_is_there_once(
+    filled: Any, bound: str, value: int, is_unsure: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoding, bound, value)
+    monkeypatch.setattr(TelemetryColumns, "add", refusing_at(TelemetryColumns.add))
+    order = order_of(filled)
+    if is_unsure:
+        stretches: list[Any] = [
+            UnsureStretch(one.spool, one.segment, one.start, one.end, one.keep)
+            for one in order.stretches
+        ]
+        order = replace(order, stretches=stretches)
+    result = carry_out(order)
+    kept = rows_of(order, result, "telemetry")
+    aside = rows_of(order, result, "quarantine")
+    found = Counter((row["origin"], row["sequence"]) for row in (*kept, *aside))
+    assert found == Counter((origin, n) for origin in GATEWAYS for n in range(1, EACH + 1))
+    if is_unsure:
+        assert (kept, {row["reason"] for row in aside}) == ([], {decoding.UNSURE})
+    else:
+        assert {row["sequence"] for row in aside} == set(range(1, EACH + 1, 2))
+        assert sum(one.undecodable for one in facts_of(result).activity) == len(aside)
+    assert files_in(order.telemetry) == {one.path for one in result.telemetry}
+    assert files_in(order.quarantine) == {one.path for one in result.quarantine}
+
+
+def refusing_at(add: Callable[..., bool]) -> Callable[..., bool]:
+    """Every other message can't be read."""
+
+    def adding(self: TelemetryColumns, sequence: int, *row: Any) -> bool:
+        if sequence % 2:
+            raise RecordError("odd")
+        return add(self, sequence, *row)
+
+    return adding
+
+
+def facts_of(result: TaskResult) -> BatchFacts:
+    assert result.facts is not None
+    return result.facts
+
+
+def test_what_was_not_looked_at_is_not_to_blame(
+    filled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order = order_of(filled)
+    one = order.stretches[0]
+    unsure: list[Any] = [UnsureStretch(one.spool, one.segment, one.start, one.end, ((1, 1),))]
+
+    def fail(self: TableFiles, *_: object) -> None:
+        raise pa.ArrowInvalid("no")
+
+    monkeypatch.setattr(TableFiles, "write", fail)
+    with pytest.raises(pa.ArrowInvalid, match=r"^no$"):
+        carry_out(replace(order, stretches=unsure))
+
+
+@pytest.mark.parametrize("count", [5, 6, 7])
+def test_of_one_gateways_records_the_latest_are_told(
+    spool: Any, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice as many are held before the oldest are dropped."""
+    monkeypatch.setattr(decoding, "MAX_STATEMENTS", 3)
+    record = StatusRecord(interval_s=10.0).encode()
+    entries = [Entry("d/g/gw-a/$status", record) for _ in range(count)]
+    spool.append(batch.encode("gw-a", 1, 1, entries, flags=Flags.LOGGED, origin_time_us=0))
+    spool.sync()
+    told = [one.sequence for one in facts_of(carry_out(order_of(spool))).statements]
+    assert told == list(range(1 if count <= 6 else 5, count + 1))

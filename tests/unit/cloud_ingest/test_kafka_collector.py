@@ -326,7 +326,7 @@ async def test_trouble_of_the_client_is_told_and_a_reload_says_what_to_do(
         assert cluster.told is not None
         cluster.told(KafkaError(ALL_BROKERS_DOWN))
         await until(lambda: status(tmp_path).get("trouble"))
-        assert "_ALL_BROKERS_DOWN" in status(tmp_path)["trouble"]
+        assert "ALL_BROKERS_DOWN" in status(tmp_path)["trouble"]
         collector.reload()
     assert warnings(caplog) == ["files are read at a start; restart the collector"]
 

@@ -63,3 +63,7 @@ def test_a_gateway_tells_of_its_page_only_if_it_is_one_and_an_old_table_of_none(
         found = gateway(told, "gw")
         assert found is not None
         assert found["page"] is None
+
+
+def test_without_a_table_there_is_no_gateway() -> None:
+    assert gateway(None, "gw-a") is None
