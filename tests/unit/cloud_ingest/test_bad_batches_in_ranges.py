@@ -35,7 +35,7 @@ class Taking:
 
 @pytest.fixture
 def starts(spool: Any) -> list[int]:
-    """Where each of five batches starts, and where the last one ends."""
+    """The starts of five batches, and the end of the last one."""
     for number in range(1, 6):
         spool.readings("gw-a", 1, number)
     spool.sync()

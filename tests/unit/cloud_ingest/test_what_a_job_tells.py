@@ -40,7 +40,7 @@ def test_a_checkpoint_is_set_aside_in_the_place_of_the_one_before(tmp_path: Path
 
 
 def test_of_a_spool_that_can_not_be_read_what_is_known_is_told(tmp_path: Path) -> None:
-    """What its collector says, though its mark is none."""
+    """The words of its collector, though its mark is none."""
     refusals = {"batch refused by the log": 3, "wrong": -1, "text": "4", "large": 2**63}
     (tmp_path / STATUS_NAME).write_text(json.dumps({"refusals": refusals}))
     changed_us = (tmp_path / STATUS_NAME).stat().st_mtime_ns // 1_000
