@@ -250,7 +250,8 @@ class SubscribeRequests:
         if (over := self._over_limit(session, request)) is not None:
             self._refusals.count(over, str(client))
             return ReasonCode.QUOTA_EXCEEDED, False
-        if len(topic_filter) > limits.topic_bytes or topic_filter.count("/") >= limits.topic_levels:
+        size = len(topic_filter.encode())
+        if size > limits.topic_bytes or topic_filter.count("/") >= limits.topic_levels:
             self._refusals.count("filter over the limit", str(client))
             return ReasonCode.TOPIC_FILTER_INVALID, False
         subscription = Subscription(
