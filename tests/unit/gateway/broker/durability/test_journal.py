@@ -340,3 +340,14 @@ def test_a_frame_is_read_as_it_was_written_and_its_operations_are_taken_out_once
     assert frame.marks() == [MARK]
     assert [frame.take_operations(1) for _ in range(2)] == [[(Operation.PUBREC, 8)], []]
     assert frame.take_operations(2) == [(Operation.PUBCOMP, 9)]
+
+
+def test_a_record_knows_since_when_its_client_is_away() -> None:
+    journal = Journal(OWN)
+    record = journal.open()
+    known = [record.away_us]
+    journal.away(record, 77)
+    known.append(record.away_us)
+    journal.opened(record, CLIENT, 60)
+    known.append(record.away_us)
+    assert known == [None, 77, None]

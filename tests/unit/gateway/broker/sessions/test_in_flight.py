@@ -9,6 +9,7 @@ from gateway.broker.outbound.message import Message
 from gateway.broker.sessions.in_flight import InFlight
 from gateway.mqtt import PacketError, Publish, PubRel, Version, decode, packet_end
 from gateway.mqtt.codec import Packet
+from tree_handler.batch import Epoch, Ref
 
 QOS_1, QOS_2 = 2, 4
 V5, V311 = Version.V5, Version.V311
@@ -220,3 +221,42 @@ def test_a_message_that_has_expired_while_it_waited_is_dropped_and_the_next_is_s
     one.puback(1)
     assert brief(one.send_waiting(5.0)) == [(2, b"3", False)]
     assert one.backlog.dropped == 1
+
+
+class HasFirst:
+    """A log that has the first message of a stream, and no other."""
+
+    def messages(self, key: Epoch, first: int, last: int) -> tuple[dict[int, Message], int]:
+        found = {1: message(1)} if first == 1 else {}
+        return found, last
+
+    def has(self, ref: Ref) -> bool:
+        return ref[1] == 1
+
+
+@pytest.mark.parametrize(
+    ("waits", "number", "flags", "is_lost", "expected"),
+    [
+        (True, 1, QOS_1, False, (True, [7], 7)),
+        (True, 1, QOS_2, False, (True, [7], 7)),
+        (False, 1, QOS_1, False, (False, [], 0)),  # the log has it, and it never waited
+        (False, 2, QOS_1, False, (True, [], 7)),  # the log has it no longer
+        (False, 2, QOS_2, False, (True, [7], 7)),  # its exchange goes on with PUBREL
+        (False, 1, QOS_1, True, (True, [], 7)),
+        (False, 1, QOS_2, True, (True, [7], 7)),
+    ],
+)
+def test_what_the_journal_says_was_sent_is_on_its_way_if_it_waited_or_may_have_been_had(
+    waits: bool, number: int, flags: int, is_lost: bool, expected: tuple[bool, list[int], int]
+) -> None:
+    limits = Limits()
+    one = InFlight(V5, limits, Budget(limits), HasFirst())
+    ref = (("gw", 1), number)
+    if waits:
+        waiting = message(number)
+        waiting.ref = ref
+        one.backlog.restore((waiting, flags, ()))
+    was_sent = one.was_sent(7, flags, ref, is_lost=is_lost)
+    assert (was_sent, list(one.inflight), one.last_packet_id) == expected
+    assert (one.inflight.get(7) is not None) == waits
+    assert one.backlog.count == 0
