@@ -21,7 +21,7 @@ def begun(folder: Path) -> InnerStarts:
 
 
 def noted(folder: Path) -> list[tuple[int, int]]:
-    """What the file says, all of which are whole records."""
+    """The notes in the file, all of which are whole records."""
     data = (folder / FILE_NAME).read_bytes()
     found = NotedBatches()
     assert found.take(data) == len(data)

@@ -27,7 +27,7 @@ Said = tuple[list[Any], list[Any], list[Any]]
 
 
 def said(journal: Journal) -> Said:
-    """What the next frame says: events, operations, publishers."""
+    """The next frame: its events, operations and publishers."""
     events, operations, publishers = msgpack.unpackb(journal.frame())
     return events, operations, publishers
 

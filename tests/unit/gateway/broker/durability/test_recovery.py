@@ -38,7 +38,7 @@ QOS_1, QOS_2 = 2, 4
 
 
 class Found:
-    """What a life of a broker left in its log, written by hand, and the start that reads it."""
+    """A log as a life of a broker left it, written by hand, and the start that reads it."""
 
     def __init__(self, folder: Path) -> None:
         self.disk, self.clocks = Disk(), MachineClocks()

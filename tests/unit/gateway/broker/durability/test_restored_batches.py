@@ -33,7 +33,7 @@ class Reading:
             self.batches.came(frame, header)
 
     def begin(self) -> None:
-        """What the log has by now stands before what is read."""
+        """Have all that the log has by now stand before the part that is read."""
         self.batches.begin(sum(map(len, self.disk.frames)), 77)
 
     def due(self, last: int) -> list[tuple[int, int]]:

@@ -95,7 +95,7 @@ class World:
         self.transport.calls.clear()
 
     def written(self) -> bytes:
-        """What has been written since this was asked last, after the end of a turn."""
+        """The bytes that were written since the last call, after the end of a turn."""
         for channel in self.output.dirty:
             channel.write()
         self.output.dirty.clear()

@@ -72,7 +72,7 @@ class Below(MemoryTransport):
 
 
 class Served(asyncio.Protocol):
-    """What serves the listener, which notes what it gets."""
+    """The protocol that serves the listener, which notes what it gets."""
 
     def __init__(self) -> None:
         self.transport: asyncio.BaseTransport | None = None

@@ -224,7 +224,7 @@ LEFT_CHARACTERS = LATE_TEXT_MAX - len("".join(JOBS))
 def test_of_groups_without_a_member_so_many_and_so_long_ones_are_remembered(
     others: list[SharedGroup], *, is_known: bool
 ) -> None:
-    """What waited for one that is forgotten is not counted: nobody knows whose it was."""
+    """Messages of one that is forgotten are not counted: nobody knows whose they were."""
     world = Members()
     session = world.member("was")
     world.ends(session)
