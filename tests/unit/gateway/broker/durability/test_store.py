@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import msgpack
@@ -170,3 +172,21 @@ def test_of_retained_messages_the_latest_are_read_for_which_there_is_room(
     assert found.retained == {topic: messages[topic] for topic in kept}
     assert store.load(0).left_out == 3
     assert store.load().retained == messages
+
+
+def test_marks_of_a_session_that_an_earlier_release_ended_are_removed_at_a_start(
+    store: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "broker.sqlite3"
+    store.save(whole())
+    store.close()
+
+    def marked() -> set[int]:
+        with closing(sqlite3.connect(path)) as db:
+            return {session for (session,) in db.execute("SELECT session FROM marked")}
+
+    assert marked() == {1, 2}
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("DELETE FROM session WHERE number = 1")
+    Store(path).close()
+    assert marked() == {2}
