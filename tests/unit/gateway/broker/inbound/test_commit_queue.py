@@ -11,7 +11,7 @@ from log_world import LogWorld, publish
 from gateway.broker.durability.persistence import Persistence
 from gateway.broker.outbound.message import OVERHEAD_BYTES, Message
 from gateway.broker.sessions.due_will import DueWill
-from gateway.mqtt import PubAck, Publish, ReasonCode, Version, Will
+from gateway.mqtt import PubAck, Publish, PubRec, ReasonCode, Version, Will
 from tree_handler.batch import MAX_ENTRIES, Epoch
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -186,3 +186,31 @@ async def test_a_retained_message_of_qos_0_waits_for_those_of_its_topic_and_for_
     assert await got() == ["a"]
     world.send(writer, zero("a"))
     assert await got() == ["a"], "nothing of its topic waits any more"
+
+
+@pytest.mark.parametrize("fails", ["what must precede", "the tree"])
+async def test_whoever_waits_is_told_where_nothing_could_be_handed_in(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: object) -> OSError:
+        return FULL
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("no tree")
+
+    world = LogWorld()
+    number = await world.client(V5, ("t", 1))
+    with monkeypatch.context() as patched:
+        if fails == "the tree":
+            patched.setattr(LogWorld, "settle", broken)
+        else:
+            patched.setattr(Persistence, "precede", refusing)
+        world.send(number, publish(V5, "t", 1, 7) + publish(V5, "t", 2, 8))
+        await world.turn()
+    assert world.written(number) == [
+        PubAck(7, ReasonCode.QUOTA_EXCEEDED),
+        PubRec(8, ReasonCode.QUOTA_EXCEEDED),
+    ]
+    kind = "set aside: commit of what a turn accepted"
+    assert world.core.refusals.counts == ({kind: 1} if fails == "the tree" else {})
+    assert (world.logged, world.core.commit_queue.waiting_bytes) == ([], 0)
