@@ -14,7 +14,7 @@ from gateway.broker.hooks import Client
 from gateway.broker.sessions import wills
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.wills import PAUSE_S, REFUSED, TOO_MANY, UNFIT, message_of, size_bytes
-from gateway.mqtt import PropertyId, Version, Will
+from gateway.mqtt import Connect, Disconnect, PropertyId, Version, Will, encode
 from tree_handler.batch import Row
 
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -122,3 +122,49 @@ async def test_a_session_whose_client_has_gone_is_not_left_twice() -> None:
     assert world.core.sessions.why_full(Client("c", None, "", 5), None) == ""
     world.clients[number][0].connection_lost(None)
     assert world.core.sessions.connected == 0
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "end", "at_s"),
+    [
+        (0, "lost", 0.0),
+        (0, "DISCONNECT with will", 0.0),
+        (0, "DISCONNECT", None),
+        (5, "lost", 5.0),
+        (5, "back in time", None),
+        (90, "lost", 60.0),
+    ],
+)
+async def test_a_will_is_published_when_its_delay_or_its_session_is_over(
+    delay_s: int, end: str, at_s: float | None
+) -> None:
+    """Sections 3.1.2.5 and 3.1.3.2.2; the session lasts for 60 s here."""
+    world = LogWorld()
+
+    async def comes(will: Will | None) -> int:
+        number = world.opened()
+        connect = Connect(Version.V5, "c", False, properties={17: 60}, will=will)
+        world.send(number, encode(connect, Version.V5))
+        await world.turn()
+        return number
+
+    number = await comes(Will("w", b"gone", 1, False, {24: delay_s} if delay_s else {}))
+    world.core.upkeep.sweep(0.0)
+    assert world.core.wills.bytes_held == len("wgone")
+    if end.startswith("DISCONNECT"):
+        world.send(number, encode(Disconnect(4 if end.endswith("will") else 0), Version.V5))
+    world.clients[number][0].connection_lost(None)
+    await world.turn()
+    if end == "back in time":
+        world.now_s = 4.9
+        await comes(None)
+    published = [0.0] if world.logged else []
+    for now_s in (4.9, 5.0, 59.9, 60.0, 99.0):
+        world.now_s = now_s
+        world.core.upkeep.sweep(now_s)
+        await world.turn()
+        if world.logged and not published:
+            published.append(now_s)
+    assert published == ([] if at_s is None else [at_s])
+    assert topics(world.logged) == (["w"] if published else [])
+    assert world.core.wills.bytes_held == 0
