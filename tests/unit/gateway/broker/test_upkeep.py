@@ -211,3 +211,27 @@ async def test_a_listener_that_fails_keeps_no_session_from_its_end() -> None:
     number = await greeted(world)
     world.clients[number][0].connection_lost(None)
     assert (len(world.core.sessions), world.core.sessions.connected) == (0, 0)
+
+
+async def test_while_clients_do_not_read_buffers_are_looked_at_20_times_a_second_at_most() -> None:
+    world = LogWorld(all_buffers_bytes=100)
+    wire = WithBuffer()
+    connected(world, wire)
+    world.now_s = 1.0
+    world.core.upkeep.sweep(1.0)
+    wire.held_bytes = 200
+    world.core.upkeep.clients_do_not_read(1.049)
+    assert (wire.is_closed, world.core.upkeep.buffers_bytes) == (False, 0)
+    world.core.upkeep.clients_do_not_read(1.051)
+    assert wire.is_closed
+
+
+async def test_a_client_that_came_too_often_may_come_again_and_is_forgotten_when_it_rests() -> None:
+    world = LogWorld(connects_per_minute_of_client=3)
+    client = Client("c", None, "", 5)
+    sessions = world.core.sessions
+    assert [sessions.comes_too_often(client) for _ in range(4)] == [False, False, False, True]
+    assert not sessions.comes_too_often(Client("d", None, "", 5))
+    world.now_s = 60.0
+    world.core.upkeep.sweep(world.now_s)
+    assert [sessions.comes_too_often(client) for _ in range(4)] == [False, False, False, True]
