@@ -92,17 +92,18 @@ KINDS: dict[str, list[LinkAttributes]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_registration_takes_much_more_than_is_estimated(kind: str) -> None:
     text = serialise([WebLink(f"/{n}", attributes) for n, attributes in enumerate(KINDS[kind])])
-    register(Registry(), "n", links=parse(text))  # Python's own table of names has its room now
-    registry = Registry()
-    tracemalloc.start()
-    try:
-        location = register(registry, "n", links=parse(text))
-        taken = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
+    taken: list[int] = []
+    for _ in range(2):  # the first may come upon Python's own table of names, when that grows
+        registry = Registry()
+        tracemalloc.start()
+        try:
+            location = register(registry, "n", links=parse(text))
+            taken.append(tracemalloc.get_traced_memory()[0])
+        finally:
+            tracemalloc.stop()
     found = registry.at(location)
     assert found is not None
-    assert taken < 1.5 * found.held
+    assert min(taken) < 1.5 * found.held
 
 
 def test_who_replaces_much_and_often_leaves_little_behind() -> None:

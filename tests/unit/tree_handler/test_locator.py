@@ -221,7 +221,6 @@ def test_what_a_neighbour_was_told_in_changes_is_all_that_others_reach(
         ([True, [], {}], "gateways behind a link"),
         ([True, [["b"]], []], "gateway behind a link"),
         ([True, [["b", 1, 1]], []], "gateway behind a link"),
-        ([True, [["b", True]], []], "gateway behind a link"),
         ([True, [["b", -1]], []], "gateway behind a link"),
         ([True, [["B", 1]], []], "gateway behind a link"),
         ([True, [], ["B"]], "gateway behind a link"),

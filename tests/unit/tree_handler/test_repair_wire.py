@@ -128,7 +128,6 @@ KINDS: dict[type[Any], Any] = {
         (Request, [["a", 1, [[True, 1]]]], "request range"),
         (Request, [["", 1, []]], "request origin"),
         (Request, [["a", 0, []]], "request epoch"),
-        (Request, [["a", True, []]], "request epoch"),
         (Seek, [*ID], "seek"),
         (Seek, [*ID, [], 0], "seek"),
         (Seek, ["gw-a", 1, 0, []], "seek number"),
