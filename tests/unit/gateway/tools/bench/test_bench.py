@@ -29,7 +29,7 @@ from gateway.mqtt import (
     packet_end,
 )
 from gateway.process.fleet_status.rating import Rating, RatingFile
-from gateway.tools.bench import coap_load, disk, measured_gateway, mqtt_load
+from gateway.tools.bench import coap_load, disk, measured_gateway, mqtt_load, run
 from gateway.tools.bench.errors import BenchError
 from gateway.tools.bench.figures import (
     CLIENTS_MAX,
@@ -42,6 +42,7 @@ from gateway.tools.bench.figures import (
     as_text,
     verdict,
 )
+from gateway.tools.bench.measured_gateway import MeasuredGateway
 
 FAST = Figures(
     start_s=2.0,
@@ -338,3 +339,42 @@ def test_what_a_killed_run_left_is_ended_and_taken_away_by_the_next(tmp_path: Pa
         Path(f"/proc/{gateway}/cmdline").exists() and Path(f"/proc/{gateway}/cmdline").read_bytes()
     ):
         pass  # it was told to end, and its parent is gone
+
+
+@pytest.mark.parametrize(
+    ("left", "why"),
+    [
+        (None, "/proc/meminfo does not say how much memory is left (MemAvailable)"),
+        (SPARED_BYTES - 1, "MiB of memory are left, and"),
+    ],
+)
+async def test_without_memory_for_a_second_gateway_none_is_started(
+    left: int | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run.machine_memory, "left", lambda: left)
+    with pytest.raises(BenchError) as raised:
+        await run.measured(tmp_path, 1.0, lambda _text: None)
+    assert why in str(raised.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "word"), [("echo no port is free; exit 3", "no port is free"), ("exit 1", "no word")]
+)
+async def test_a_gateway_that_ends_at_its_start_says_why(
+    script: str, word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "python"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    gateway = MeasuredGateway(tmp_path)
+    await gateway.stop()
+    with pytest.raises(BenchError) as raised:
+        await gateway.start()
+    assert str(raised.value) == f"the gateway to be measured does not start: {word}"
+    await gateway.stop()
+    with pytest.raises(BenchError, match=r"^the gateway that was measured has ended$"):
+        _ = gateway.cpu_s
+    gateway.remove()
+    assert list(tmp_path.iterdir()) == [program]

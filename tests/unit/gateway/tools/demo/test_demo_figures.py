@@ -22,3 +22,8 @@ def test_a_run_that_did_not_get_far_has_an_empty_legend_and_no_charts() -> None:
     result: dict[str, Any] = {"networks": {}, "timeline": {}}
     assert "<li>" not in figures.gateway_legend(result)
     assert figures.charts(result) == ""
+
+
+def test_a_run_that_did_not_get_far_has_no_chart_of_latency_either() -> None:
+    for moments in ({}, {"killed_s": 1.0}, {"until_s": 2.0}):
+        assert figures.latency_chart({"networks": {}, "timeline": {"moments": moments}}) == ""

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from gateway.tools.flashing import block_devices, card
+from gateway.tools.flashing import block_devices, card, injection
 from gateway.tools.flashing.boot_partition import BootPartition, autoboot_partition
 from gateway.tools.flashing.card import Card
+from gateway.tools.flashing.device import CardDevice
 from gateway.tools.flashing.errors import CardWriteError, ReadBackError, RefusalError
+from gateway.tools.flashing.kit import CardKit
 
 
 @pytest.fixture
@@ -160,3 +162,14 @@ def test_a_file_that_reads_back_as_another_is_no_good_card(
     with pytest.raises(ReadBackError) as raised:
         boot(monkeypatch, RunMtools(b"abd")).verify("wheels.tar", digest)
     assert str(raised.value) == "/dev/sdb: wheels.tar was read back differently"
+
+
+def test_an_image_without_a_kernels_command_line_is_no_pis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mdir = RunMtools(b"::/config.txt\n")
+    kit = CardKit(CardDevice(id="gw-a"), {}, Path("wheels.tar"), "", "", 0)
+    with pytest.raises(CardWriteError) as raised:
+        injection.inject(boot(monkeypatch, mdir), kit, "auto", lambda: None)
+    assert str(raised.value) == "the image's boot partition has no cmdline.txt: it is no Pi's"
+    assert [command[0] for command in mdir.called] == ["mdir"], "nothing is written"

@@ -89,3 +89,41 @@ def test_a_note_that_is_a_link_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / ".etc.moving").symlink_to(other)
     new_folder.take_back(folder)
     assert (folder / "psk").read_text() == "mine"
+
+
+def test_a_move_that_fails_leaves_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gw"
+    folder.mkdir()
+    (folder / "state").write_text("of before")
+    rename, moves = Path.rename, 0
+
+    def fail_at_the_third(path: Path, target: Path) -> Path:
+        nonlocal moves
+        moves += target.parent == folder
+        if target.parent == folder and moves == 3:
+            raise OSError(5, "Input/output error")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", fail_at_the_third)
+    with pytest.raises(OSError, match="Input/output error"):
+        new_folder.make(folder, fill)
+    assert [path.name for path in folder.iterdir()] == ["state"]
+    assert [path.name for path in tmp_path.iterdir()] == ["gw"]
+
+
+def test_what_another_user_has_left_beside_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "gw"
+    left = [new_folder.beside(folder, f"{name}.new") for name in ("a", "b")]
+    left[0].mkdir()
+    left[1].touch()
+    other = os.geteuid() + 1
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "geteuid", lambda: other)
+        new_folder.remove_unfinished(folder)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in left}
+    new_folder.remove_unfinished(folder)
+    assert list(tmp_path.iterdir()) == []
