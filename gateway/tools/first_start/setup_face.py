@@ -270,6 +270,8 @@ class SetupFace:
         return _json({"owned": owned.as_json()})
 
     def _ended(self, host: str) -> Page:
+        if self._door.stage is SetupStage.CLOSED:
+            raise DeniedError("over")
         if self._door.stage is not SetupStage.DONE:
             raise ApiError(HTTPStatus.CONFLICT, "the gateway has no owner yet")
         self._notes.changed("owner", "first start closed", address=host)
