@@ -179,16 +179,10 @@ async def test_whoever_is_no_neighbour_at_the_page_itself_changes_nothing(
     assert visited.face.owned is None
 
 
-async def test_one_address_asks_so_much_at_once_and_others_go_on(
-    visited: Visited, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.tools.first_start.setup_face._now_s", lambda: 5.0)
-    for _ in range(REQUESTS_AT_ONCE):
-        assert (await visited.says("GET", "setup"))[0] == 200
-    assert await visited.says("GET", "setup") == (
-        429,
-        {"error": "too many requests; wait a second"},
-    )
+async def test_one_address_asks_so_much_at_once_and_others_go_on(visited: Visited) -> None:
+    answers = [await visited.says("GET", "setup") for _ in range(10 * REQUESTS_AT_ONCE)]
+    assert {status for status, _ in answers[:REQUESTS_AT_ONCE]} == {200}
+    assert (429, {"error": "too many requests; wait a second"}) in answers
     assert (await visited.says("GET", "setup", host="192.168.1.21"))[0] == 200
 
 

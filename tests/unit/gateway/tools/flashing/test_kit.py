@@ -1,4 +1,4 @@
-"""What goes onto a card is what its device's folder has, up to limits that each name the file."""
+"""A card gets what its device's folder has, up to limits that each name the file."""
 
 from __future__ import annotations
 
