@@ -331,6 +331,27 @@ def test_what_the_disk_refuses_is_noted_with_the_files_name(bed: Bed) -> None:
     assert bed.noted()["failure"] == {"at": 1_795_829_400.0, "why": str(raised.value)}
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(5, "Input/output error", "/state/log"), "/state/log: Input/output error"),
+        (OSError(5, "Input/output error"), "Input/output error"),
+    ],
+)
+def test_a_disk_that_fails_while_it_is_read_is_noted_in_words(
+    error: OSError, why: str, bed: Bed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(making, "write", fail)
+    with pytest.raises(BackupError) as raised:
+        bed.make()
+    assert str(raised.value) == why
+    assert bed.noted()["failure"] == {"at": 1_795_829_400.0, "why": why}
+    assert bed.names() == []
+
+
 def test_the_timers_command_tells_what_is_in_the_place_or_why_nothing_is(
     bed: Bed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
