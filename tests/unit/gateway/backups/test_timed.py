@@ -17,6 +17,7 @@ from ports import free_port
 
 from gateway.backups import __main__ as command
 from gateway.backups import making, notes, places, restoring, timed
+from gateway.backups.backup_state import OVERDUE_DAYS
 from gateway.backups.making import BackupError
 from gateway.backups.places import FolderPlace, PlaceKeys
 from gateway.backups.timed import BackupSettings, Bounded, TimedBackup
@@ -298,7 +299,7 @@ def test_settings_that_are_not_given_are_the_usual_ones(tmp_path: Path) -> None:
         config=Path("/etc/hedgerow"),
         state=Path("/var/lib/hedgerow"),
         keys=PlaceKeys(ssh_key=Path("/s")),
-        overdue_days=timed.OVERDUE_DAYS,
+        overdue_days=OVERDUE_DAYS,
     )
 
 
