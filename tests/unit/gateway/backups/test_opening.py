@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from gateway.backups import opening
-from gateway.backups.contents import RestoreError
+from gateway.backups.contents import FREE_BYTES, RestoreError
 
 AGE = b"age-encryption.org/v1\n"
 
@@ -18,11 +19,11 @@ def test_an_archive_is_opened_only_where_there_is_room_and_a_program(
 ) -> None:
     archive, key = tmp_path / "a.age", tmp_path / "key"
     archive.write_bytes(AGE + bytes(100))
-    needed = archive.stat().st_size + opening.FREE_BYTES
+    needed = archive.stat().st_size + FREE_BYTES
 
     def room(free: int) -> None:
-        usage = type(opening.shutil.disk_usage(tmp_path))(1, 1, free)
-        monkeypatch.setattr(opening.shutil, "disk_usage", lambda _path: usage)
+        usage = type(shutil.disk_usage(tmp_path))(1, 1, free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage)
 
     room(needed - 1)
     with pytest.raises(OSError, match="are needed there, and") as raised:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -271,7 +272,7 @@ def test_authorities_that_other_programs_of_s3_know_are_rclones_too(
 def test_an_interrupted_backup_leaves_no_rclone_behind(
     rclone: AskedRclone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Interrupted(places.subprocess.Popen[bytes]):
+    class Interrupted(subprocess.Popen[bytes]):
         def wait(self, timeout: float | None = None) -> int:
             if self.poll() is None and not ended:
                 ended.append(self)
@@ -280,7 +281,7 @@ def test_an_interrupted_backup_leaves_no_rclone_behind(
 
     ended: list[Interrupted] = []
     rclone.does("exec >&-; exec sleep 600")
-    monkeypatch.setattr(places.subprocess, "Popen", Interrupted)
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
     with pytest.raises(KeyboardInterrupt):
         remote().remove("a")
     assert ended[0].returncode == -9

@@ -351,7 +351,7 @@ def test_what_a_killed_run_left_is_ended_and_taken_away_by_the_next(tmp_path: Pa
 async def test_without_memory_for_a_second_gateway_none_is_started(
     left: int | None, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run.machine_memory, "left", lambda: left)
+    monkeypatch.setattr("gateway.tools.bench.run.machine_memory.left", lambda: left)
     with pytest.raises(BenchError) as raised:
         await run.measured(tmp_path, 1.0, lambda _text: None)
     assert why in str(raised.value)
