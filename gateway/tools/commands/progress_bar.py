@@ -38,7 +38,7 @@ def text(what: str, done_bytes: int, all_bytes: int, elapsed_s: float) -> str:
     share = min(done_bytes / all_bytes, 1.0) if all_bytes else 1.0
     bar = "#" * round(share * CELLS)
     speed = done_bytes / elapsed_s if elapsed_s > 0 else 0.0
-    left = f"{(all_bytes - done_bytes) / speed:.0f} s left" if speed else ""
+    left = f"{max(0, all_bytes - done_bytes) / speed:.0f} s left" if speed else ""
     return (
         f"{what:12} [{bar:<{CELLS}}] {share:4.0%} of {all_bytes / _MIB:.0f} MiB"
         f"  {speed / _MIB:.1f} MiB/s  {left}"

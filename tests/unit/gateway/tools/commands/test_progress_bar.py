@@ -95,3 +95,41 @@ def test_an_error_takes_the_line_away_too(monkeypatch: pytest.MonkeyPatch) -> No
         wait_for(terminal, "reading")
         raise ValueError("x")
     assert terminal.getvalue().endswith("\r\x1b[K")
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("done", "everything", "elapsed_s", "line"),
+    [
+        (0, 100, 0.0, f"[{' ' * 30}]   0% of 100 MiB  0.0 MiB/s  "),
+        (25, 100, 10.0, f"[{'#' * 8}{' ' * 22}]  25% of 100 MiB  2.5 MiB/s  30 s left"),
+        (100, 100, 20.0, f"[{'#' * 30}] 100% of 100 MiB  5.0 MiB/s  0 s left"),
+        (120, 100, 20.0, f"[{'#' * 30}] 100% of 100 MiB  6.0 MiB/s  0 s left"),
+        (0, 0, 1.0, f"[{'#' * 30}] 100% of 0 MiB  0.0 MiB/s  "),
+    ],
+)
+def test_what_counts_bytes_has_a_bar_its_speed_and_the_time_that_is_left(
+    done: int, everything: int, elapsed_s: float, line: str
+) -> None:
+    told = progress_bar.text("writing", done * MIB, everything * MIB, elapsed_s)
+    assert told == f"writing      {line}"
+
+
+def test_a_line_is_written_five_times_a_second_at_most_and_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    terminal = at_terminal(monkeypatch)
+    progress = progress_bar.show("writing")
+    for after_s, done in ((0.125, 1), (0.25, 2), (0.375, 3), (0.5, 4), (0.5, 10), (0.5, 12)):
+        clock[0] = 100.0 + after_s
+        progress(done * MIB, 10 * MIB)
+    shown = terminal.getvalue().split("\r\x1b[K")
+    assert [line.partition("]")[2].split(" of")[0].strip() for line in shown[1:]] == [
+        *("20%", "40%"),
+        *("100%", "100%"),
+    ]
+    assert [line.endswith("\n") for line in shown[1:]] == [False, False, True, True]
