@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 import json
+import sys
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 
@@ -46,6 +49,8 @@ class Gateway:
         paths: the answers, by path.
         rounds: what each observation brings.
         asked: method and path of each request.
+        bodies: the payload of each, and its content format.
+        named: whether each has a name, under which it may be asked again.
 
     """
 
@@ -54,6 +59,7 @@ class Gateway:
         self.rounds: list[list[Came]] = []
         self.asked: list[tuple[str, str]] = []
         self.bodies: list[tuple[bytes, int | None]] = []
+        self.named: list[bool] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -66,6 +72,7 @@ class Gateway:
         path = uri.removeprefix(BASE)
         self.asked.append((method, path))
         self.bodies.append((more.get("payload", b""), more.get("content_format")))
+        self.named.append(bool(more.get("request_id")))
         answers = self.paths[path]
         return given(answers.pop(0) if len(answers) > 1 else answers[0])
 
@@ -203,6 +210,7 @@ def test_a_request_has_the_body_and_the_content_format_that_it_is_given(
     assert capsys.readouterr().out == "done\n"
     assert gateway.asked == [(asked, "/sensors/valve"), ("close", "")]
     assert gateway.bodies == [(body, content_format)]
+    assert gateway.named == [asked != "FETCH"], "what only reads may be done twice"
 
 
 def test_what_was_created_is_named_and_a_script_gets_one_document(
@@ -367,3 +375,41 @@ def test_a_number_out_of_its_limits_is_told_with_them(
     with pytest.raises(SystemExit):
         run(*words)
     assert why in capsys.readouterr().err
+
+
+class Pipe(io.StringIO):
+    """Keeps apart what was flushed, as a reader behind a pipe sees it."""
+
+    seen = ""
+
+    def flush(self) -> None:
+        Pipe.seen = self.getvalue()
+
+
+def test_a_reader_sees_each_value_when_it_comes(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", Pipe())
+    gateway.rounds = [[text("1"), text("2")]]
+    assert run("observe", "valve", "--count", "2") == 0
+    assert Pipe.seen == "1\n2\n"
+    monkeypatch.setattr(sys, "stdout", Pipe())
+    for path in ("/q/-/-/gw-a/sensors/valve", "/q/c/d/gw-b/sensors/valve"):
+        gateway.paths[path] = [text("21")]
+    assert run("get", "*/valve") == 0
+    assert Pipe.seen == "21\n21\n"
+
+
+def test_an_observation_is_begun_anew_a_minute_behind_the_time_for_an_answer(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits, timeout = list[float | None](), asyncio.timeout
+
+    def noted(limit_s: float | None) -> asyncio.Timeout:
+        limits.append(limit_s)
+        return timeout(limit_s)
+
+    monkeypatch.setattr(asyncio, "timeout", noted)
+    gateway.rounds = [[text("1")]]
+    assert run("observe", "valve", "--count", "1", "--timeout", "7") == 0
+    assert limits == [67.0]
