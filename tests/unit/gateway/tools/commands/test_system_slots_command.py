@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from gateway.tools import cli
-from gateway.tools.commands import system_slots
+from gateway.tools.commands import system, system_slots
+from gateway.tools.commands.carrying_out import carry_out
+from gateway.tools.commands.parser import Parser
 from gateway.tools.flashing import boot_partition
 from gateway.tools.flashing.errors import CardWriteError, ReadBackError, RefusalError
 from gateway.tools.system_slots import installing
@@ -101,8 +102,14 @@ def guard(monkeypatch: pytest.MonkeyPatch) -> Guard:
     return made
 
 
+def command_line() -> Parser:
+    parser = Parser(prog="hedgerow")
+    system.add(parser.add_subparsers())
+    return parser
+
+
 def done(printed: Printed, *words: str) -> tuple[int, str]:
-    code = cli.main(["system", *words])
+    code = carry_out(command_line, ["system", *words])
     said = printed.readouterr()
     return code, said.out + said.err
 
@@ -200,12 +207,12 @@ def test_an_image_goes_into_the_slot_that_does_not_run(
     monkeypatch.setattr(system_slots, "SlotInstaller", Installer)
     monkeypatch.setattr(Board, "running", lambda _: StartedSlots(Slot.B, Slot.B))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    assert cli.main(["system", "install", "new.img", *words]) == 0
+    assert carry_out(command_line, ["system", "install", "new.img", *words]) == 0
     told = capsys.readouterr().out
     assert (told if isinstance(said, str) else json.loads(told)) == said
     assert guard.asked == [("install", 600.0, 2, starts)]
     assert Installer.made == (Slot.B, Path("new.img"), installing.KEYRING)
-    assert cli.main(["system", "install", "new.img", "--keyring", "own.gpg"]) == 0
+    assert carry_out(command_line, ["system", "install", "new.img", "--keyring", "own.gpg"]) == 0
     assert Installer.made == (Slot.B, Path("new.img"), Path("own.gpg"))
 
 
