@@ -7,6 +7,7 @@ import asyncio
 import datetime
 import json
 import sys
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import aclosing
 from typing import Any, TypeVar
@@ -355,14 +356,20 @@ def readings(payload: bytes) -> list[str]:
             is none that is known here.
 
     """
-    base_name, base_time_s, rows = "", 0.0, list[tuple[str, ...]]()
+    base: dict[str, Any] = {"bn": "", "bt": 0.0, "bu": "", "bv": 0}
+    rows = list[tuple[str, ...]]()
     for record in json.loads(payload):
-        base_name, base_time_s = record.get("bn", base_name), record.get("bt", base_time_s)
+        base |= {key: record[key] for key in base if key in record}
         (value,) = (record[key] for key in ("v", "vs", "vb", "vd") if key in record)
-        name = base_name + record.get("n", "")
-        at = datetime.datetime.fromtimestamp(base_time_s + record.get("t", 0), datetime.UTC)
+        if "v" in record and base["bv"]:
+            value += base["bv"]
+        name = base["bn"] + record.get("n", "")
+        time_s = base["bt"] + record.get("t", 0)
+        if time_s < senml.ABSOLUTE_FROM_S:
+            time_s += time.time()
+        at = datetime.datetime.fromtimestamp(time_s, datetime.UTC)
         when = f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
-        shown = (name, _value(value), record.get("u", ""), when, record.get("q", ""))
+        shown = (name, _value(value), record.get("u", base["bu"]), when, record.get("q", ""))
         rows.append(tuple(map(printable, shown)))
     if not rows:
         raise ValueError("no readings")

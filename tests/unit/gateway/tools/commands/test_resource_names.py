@@ -120,6 +120,31 @@ def test_a_pack_of_readings_is_a_table() -> None:
     ]
 
 
+def test_what_a_pack_says_once_holds_for_all_records_behind_and_times_are_relative_to_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """RFC 8428, sections 4.1 and 4.5.3: from 2**28 on a time is absolute."""
+    now_s = 1_760_000_000
+    monkeypatch.setattr(time, "time", lambda: float(now_s))
+    pack = [
+        {"bn": "gw/", "bu": "Cel", "bv": 20, "n": "a", "v": 1.5},
+        {"n": "b", "v": 2, "u": "K", "t": -5},
+        {"n": "c", "vs": "x", "bt": 1 << 28},
+        {"n": "d", "v": 0, "t": -1, "bv": 0},
+    ]
+    rows = [line.split() for line in readings(json.dumps(pack).encode())]
+    times = [
+        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one)).split()
+        for one in (now_s, now_s - 5, 1 << 28, now_s + (1 << 28) - 1)
+    ]
+    assert rows == [
+        ["gw/a", "21.5", "Cel", *times[0]],
+        ["gw/b", "22", "K", *times[1]],
+        ["gw/c", "x", "Cel", *times[2]],
+        ["gw/d", "0", "Cel", *times[3]],
+    ]
+
+
 @pytest.mark.parametrize("payload", [b"{}", b"[]", b"[1]", b"no", b'[{"n": "a"}]'])
 def test_what_is_no_pack_is_told_to_be_none(payload: bytes) -> None:
     with pytest.raises((ValueError, TypeError, KeyError, AttributeError)):
