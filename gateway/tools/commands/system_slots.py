@@ -75,8 +75,8 @@ def _install(options: argparse.Namespace, guard: SystemGuard, board: Board) -> s
     installer = SlotInstaller(board, board.running().slot)
 
     def write() -> str:
-        steps = progress_bar.show if sys.stderr.isatty() else _silent
-        return installer.install(options.image, options.keyring or installing.KEYRING, steps)
+        keyring = options.keyring or installing.KEYRING
+        return installer.install(options.image, keyring, progress_bar.show)
 
     starts = not options.no_restart
     version = guard.install(write, options.within, options.attempts, starts=starts)
@@ -84,10 +84,6 @@ def _install(options: argparse.Namespace, guard: SystemGuard, board: Board) -> s
         output.print_json({"version": version, "is_tried": starts})
         return ""
     return f"{version} is {'started now, on trial' if starts else 'whole in the other slot'}"
-
-
-def _silent(_what: str) -> Any:
-    return lambda _done_bytes, _all_bytes: None
 
 
 def _status(told: dict[str, Any], *, as_json: bool) -> str:

@@ -208,9 +208,10 @@ def test_an_image_goes_into_the_slot_that_does_not_run(
     monkeypatch.setattr(Board, "running", lambda _: StartedSlots(Slot.B, Slot.B))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
     assert carry_out(command_line, ["system", "install", "new.img", *words]) == 0
-    told = capsys.readouterr().out
+    told, progress = capsys.readouterr()
     assert (told if isinstance(said, str) else json.loads(told)) == said
     assert guard.asked == [("install", 600.0, 2, starts)]
+    assert bool(progress) is is_terminal
     assert Installer.made == (Slot.B, Path("new.img"), installing.KEYRING)
     assert carry_out(command_line, ["system", "install", "new.img", "--keyring", "own.gpg"]) == 0
     assert Installer.made == (Slot.B, Path("new.img"), Path("own.gpg"))
