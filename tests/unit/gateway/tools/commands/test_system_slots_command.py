@@ -90,7 +90,7 @@ class Installer:
         self._slot = given[1]
 
     def install(self, image: Path, keyring: Path, steps: Callable[[str], Any]) -> str:
-        assert steps("copying")(1, 2) is None
+        steps("copying")(2, 2)
         Installer.made = (self._slot, image, keyring)
         return "1.5.0"
 
