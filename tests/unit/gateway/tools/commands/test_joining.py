@@ -155,7 +155,9 @@ class Machine:
         end = self.ends.get(Path(command[0]).name, OK)
         if isinstance(end, OSError):
             raise end
-        return subprocess.CompletedProcess(command, end[0], "", end[1])
+        said: Any = end[1] if options.get("text") else end[1].encode()
+        is_kept = options["capture_output"] and not options["check"]
+        return subprocess.CompletedProcess(command, end[0], None, said if is_kept else None)
 
     def chown(self, path: Any, owner: int, group: int, **options: Any) -> None:
         if isinstance(path, int):
