@@ -1,4 +1,4 @@
-"""What `hedgerow top` shows is asked for by one client, and what may be long is asked seldom."""
+"""`hedgerow top` asks by one client for all that it shows, and seldom for what may be long."""
 
 from __future__ import annotations
 
