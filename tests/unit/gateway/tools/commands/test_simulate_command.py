@@ -35,7 +35,7 @@ class PartOfDrawn:
 
 @dataclass(frozen=True)
 class DrawnOptions:
-    """What a run is drawn from."""
+    """Options of a run, as drawn."""
 
     seed: int
     gateways: int
