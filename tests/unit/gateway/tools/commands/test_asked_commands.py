@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,6 +55,15 @@ DRAINED = {
     "left_on_disk": 0,
 }
 MEMBERS = {"members": [], "as_of": 0}
+SENSOR = {
+    "name": "door",
+    "type": "",
+    "kind": "sensor",
+    "unit": "Cel",
+    "interval_s": 0.5,
+    "is_added": True,
+    "state": "good",
+}
 DOOR = b'</sensors/door>;rt="door";unit="Cel";gw="gw-b"'
 PUMP = b'</rd/7>;ep="pump";base="coap://10.0.0.7";rt="core.rd-ep"'
 
@@ -66,6 +77,18 @@ def requests(made: Partner) -> list[str]:
         words = [f"{METHODS[message.code]} {path}", f"?{query}" if query else ""]
         found.append(f"{''.join(words)} {message.payload.decode()}".rstrip())
     return found
+
+
+class Pipe(io.TextIOWrapper):
+    """Standard output into a pipe: the reader has what was flushed, and no more."""
+
+    def __init__(self) -> None:
+        self.came = io.BytesIO()
+        super().__init__(self.came, "utf-8")
+
+    @property
+    def shown(self) -> str:
+        return self.came.getvalue().decode()
 
 
 def indented(document: object) -> str:
@@ -84,6 +107,21 @@ KICKED = {"was_connected": True, "is_forgotten": True}
             0,
             indented({"names": ["a/b"]}),
             ['POST sensors {"type": "host", "name": "a"}'],
+        ),
+        (
+            "sensors list",
+            {"sensors": tells({"sensors": [SENSOR]})},
+            0,
+            "sensor  type  kind    unit  every  from   state\n"
+            "door    -     sensor  Cel   0.5 s  added  good\n",
+            ["GET sensors"],
+        ),
+        (
+            "sensors list --json",
+            {"sensors": tells({"sensors": [SENSOR]})},
+            0,
+            indented([SENSOR]),
+            ["GET sensors"],
         ),
         (
             "sensors change a/b unit=V",
@@ -412,14 +450,16 @@ async def test_endpoints_are_watched_until_the_user_ends_it_whatever_is_answered
 ) -> None:
     changed = PUMP.replace(b"10.0.0.7", b"10.0.0.8")
     answers = [says(PUMP), says(b"", MISSING), says(changed), says(b"")]
-    waited = list[float]()
+    waited, pipe, shown = list[float](), Pipe(), list[str]()
 
     def wait(seconds: float) -> None:
         waited.append(seconds)
+        shown.append(pipe.shown)
         if len(waited) == len(answers):
             raise KeyboardInterrupt
         made.paths["rd-lookup/ep"] = answers[len(waited)]
 
+    monkeypatch.setattr(sys, "stdout", pipe)
     monkeypatch.setattr(asking, "time", SimpleNamespace(sleep=wait))
     async with partner() as (made, address):
         made.paths["rd-lookup/ep"] = answers[0]
@@ -428,9 +468,10 @@ async def test_endpoints_are_watched_until_the_user_ends_it_whatever_is_answered
     told = capsys.readouterr()
     assert (code, waited) == (exit_codes.INTERRUPTED, [7.0] * 4)
     assert told.err == "hedgerow: 4.04\n"
+    assert [text.count("\n") for text in shown] == [1, 1, 2, 3], "it is there before the wait"
     bases = (("+", 7), ("~", 8), ("-", 8))
     if as_json:
-        seen = [json.loads(line) for line in told.out.splitlines()]
+        seen = [json.loads(line) for line in shown[-1].splitlines()]
         assert seen == [
             {
                 "change": sign,
@@ -443,21 +484,23 @@ async def test_endpoints_are_watched_until_the_user_ends_it_whatever_is_answered
         ]
     else:
         lines = [f"{sign} pump  coap://10.0.0.{at}  /rd/7\n" for sign, at in bases]
-        assert told.out == "".join(lines)
+        assert shown[-1] == "".join(lines)
 
 
 @pytest.mark.parametrize("as_json", [False, True])
 async def test_what_is_shown_again_and_again_goes_on_after_an_error(
     as_json: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    waited = list[float]()
+    waited, pipe, shown = list[float](), Pipe(), list[str]()
 
     def wait(seconds: float) -> None:
         waited.append(seconds)
+        shown.append(pipe.shown)
         made.paths["alerts"] = tells(ALERTS | {"alerts": []})
         if len(waited) == 2:
             raise KeyboardInterrupt
 
+    monkeypatch.setattr(sys, "stdout", pipe)
     monkeypatch.setattr(asking, "time", SimpleNamespace(sleep=wait))
     async with partner() as (made, address):
         made.paths["alerts"] = says(b"none", 0xA0)
@@ -465,10 +508,29 @@ async def test_what_is_shown_again_and_again_goes_on_after_an_error(
         code = await asyncio.to_thread(hedgerow, *words)
     told = capsys.readouterr()
     assert (code, told.err, waited) == (exit_codes.INTERRUPTED, "", [2.0, 2.0])
+    assert shown[0] == shown[1].splitlines(keepends=True)[0], "it is there before the wait"
     if as_json:
-        assert told.out == '{"error": "5.00 none"}\n' + json.dumps(ALERTS | {"alerts": []}) + "\n"
+        assert shown[-1] == '{"error": "5.00 none"}\n' + json.dumps(ALERTS | {"alerts": []}) + "\n"
     else:
-        assert told.out == "5.00 none\nnothing is wrong\n"
+        assert shown[-1] == "5.00 none\nnothing is wrong\n"
+
+
+async def test_a_drain_is_looked_at_until_it_is_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def status(_block: int) -> tuple[int, bytes, bool]:
+        state = DRAINED | {"is_over": made.asked.count("status") == 3}
+        return 0x45, json.dumps({"id": "gw-a", "drain": state}).encode(), False
+
+    monkeypatch.setattr(asking, "POLL_S", 0.001)
+    async with partner() as (made, address):
+        made.paths |= {"drain": says(b"", CHANGED), "status": status}
+        words = ["drain", "--host", address, "--timeout", "60"]
+        code = await asyncio.to_thread(hedgerow, *words)
+    told = capsys.readouterr()
+    said = "gw-a is drained: all it had is at gw-b, gw-c\n"
+    assert (code, told.out, told.err) == (0, said, "")
+    assert requests(made) == ["POST drain", *["GET status"] * 3]
 
 
 async def test_a_gateway_that_has_not_drained_in_time_says_in_json_too_how_far_it_is(

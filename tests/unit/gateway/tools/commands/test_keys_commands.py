@@ -266,10 +266,13 @@ def test_a_pre_shared_key_is_shown_once_and_taken_out_again(tmp_path: Path, keys
 
 
 def test_the_audit_trail_is_told_to_people_and_to_scripts(ca: Path, keys: Asks) -> None:
-    told = json.loads(keys("log", "--ca", ca, "--json")[1])
+    code, out, _ = keys("log", "--ca", ca, "--json")
+    told = json.loads(out)
+    assert code == 0
     assert [one["what"] for one in told][-1:] == ["certificate issued"]
-    lines = keys("log", "--ca", ca)[1].splitlines()
-    assert len(lines) == len(told)
+    code, out, _ = keys("log", "--ca", ca)
+    lines = out.splitlines()
+    assert (code, len(lines)) == (0, len(told))
     for line, one in zip(lines, told, strict=True):
         assert f"  {one['who']}  {one['what']}" in line
 
