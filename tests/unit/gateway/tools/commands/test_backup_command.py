@@ -34,7 +34,7 @@ USABLE = BackupVerdict("a.tar.gz", "", MADE_S, HOLDS, STARTED)
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> dict[str, Contents]:
-    """What is in each file, by its text; what is in none can't be read."""
+    """Contents of the files by their texts; a file with another text can't be read."""
     holds: dict[str, Contents] = {"one": HOLDS}
 
     def survey(plain: Path, _most: int) -> Contents:
