@@ -47,7 +47,7 @@ class Desk:
         self.kits: list[CardKit] = []
         self.orders: list[CardOrder] = []
         self.holds: str | None = None
-        """The contents of the disk that is written over; None: it is a file, and nobody is asked."""
+        """The contents of the disk that is written over; None: a file, of which nobody asks."""
         self.fails: BaseException | None = None
 
     def made(self, device: CardDevice, now_s: int, first_start: bytes | None) -> CardKit:
