@@ -11,7 +11,11 @@ import pytest
 from one_parser import hedgerow, parser
 
 from gateway.base import exit_codes
+from gateway.process.config_trials import trial as trials
+from gateway.process.config_trials.trial import TrialNote
+from gateway.process.config_trials.trial_files import TrialFiles
 from gateway.process.configuration import keys
+from gateway.tools.commands.running_gateway import RunningGateway
 
 TEXT = """\
 [gateway]
@@ -102,6 +106,96 @@ def test_a_change_in_json_is_one_document(file: Path, capsys: pytest.CaptureFixt
     assert (told["outcome"], told["why"]) == ("written", "")
     assert "\n-hello_s = 2.0\n" in told["difference"]
     assert "hello_s" not in file.read_text()
+
+
+class TriedNow:
+    """A gateway that runs, and has its verdict on a change at once.
+
+    Args:
+        file: its configuration.
+        why: it goes back; empty if it stays.
+
+    """
+
+    def __init__(self, file: Path, why: str = "") -> None:
+        self._files = TrialFiles(file)
+        self._why = why
+        self.told: list[str] = []
+
+    def reload(self) -> None:
+        self._judge("reload")
+
+    def restart(self) -> None:
+        self._judge("restart")
+
+    def _judge(self, told: str) -> None:
+        self.told.append(told)
+        trial = self._files.trial()
+        assert trial is not None
+        assert trial.within_s == 7.0
+        note = TrialNote(trial.id)
+        judged = trials.returned(note, self._why) if self._why else trials.confirmed(note)
+        self._files.write_note(trial, judged)
+
+
+@pytest.mark.parametrize(
+    ("key", "how", "said"),
+    [
+        ("tree.hello_s=1.5", "restart", "starts anew for tree.hello_s"),
+        ("gateway.domain=campus", "reload", "reads"),
+    ],
+)
+def test_a_gateway_that_runs_is_told_of_a_change_and_its_verdict_is_waited_for(
+    key: str,
+    how: str,
+    said: str,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file.with_name("state").mkdir()
+    running = TriedNow(file)
+    monkeypatch.setattr(RunningGateway, "find", lambda _state_dir: running)
+    assert changed(file, key, "--within", "7") == exit_codes.DONE
+    assert capsys.readouterr().out.splitlines()[-2:] == [
+        f"the gateway {said}; it has 7 s to come up",
+        f"{file}: the gateway goes by it",
+    ]
+    assert running.told == [how]
+    assert hedgerow("config", "show", "tree", "--config", file) == exit_codes.DONE
+    assert "it is on trial" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_gateway_that_went_back_says_why(
+    words: list[str],
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file.with_name("state").mkdir()
+    running = TriedNow(file, "no\x1b link")
+    monkeypatch.setattr(RunningGateway, "find", lambda _state_dir: running)
+    code = changed(file, "tree.hello_s=1.5", "--within", "7", *words)
+    said = capsys.readouterr()
+    assert (code, running.told) == (exit_codes.FAILED, ["restart"])
+    why = r"the gateway went back to what was before: no\x1b link"
+    assert said.err == f"hedgerow: {file}: {why}\n"
+    if words:
+        told = json.loads(said.out)
+        assert (told["outcome"], told["why"]) == ("returned", "no\x1b link")
+
+
+def test_a_gateway_that_runs_is_left_as_it_is_where_that_is_asked_for(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.with_name("state").mkdir()
+    running = TriedNow(file)
+    monkeypatch.setattr(RunningGateway, "find", lambda _state_dir: running)
+    for more, end in (("--dry-run", "nothing is written"), ("--no-apply", "next start on")):
+        assert changed(file, "tree.hello_s=1.5", "--within", "7", more) == exit_codes.DONE
+        assert capsys.readouterr().out.endswith(f"{end}\n")
+    assert running.told == []
 
 
 def test_what_changes_nothing_is_told_and_written_nowhere(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import io
 import json
+import logging
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from cryptography import x509
 from one_parser import hedgerow, parser
 
 from gateway.base import exit_codes
+from gateway.base.event_log import lines as event_lines
 from gateway.process.configuration import place
 from gateway.tools.commands import certifying, enrolling, qr
 from gateway.trust.certificates import founding, pkcs12_files, private_keys, x509_forms
@@ -406,13 +408,17 @@ def test_where_the_service_listens_is_a_host_and_a_port(listen: str, ca: Path, k
     assert keys("serve", f"--listen={listen}", "--ca", ca) == (exit_codes.WRONG_USE, "", why)
 
 
-def test_a_port_that_is_taken_ends_the_service_with_a_remedy(ca: Path, keys: Asks) -> None:
+def test_a_port_that_is_taken_ends_the_service_with_a_remedy(
+    ca: Path, keys: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    levels = list[int]()
+    monkeypatch.setattr(event_lines, "begin", levels.append)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         at = f"127.0.0.1:{taken.getsockname()[1]}"
         code, out, err = keys("serve", "--listen", at, "--ca", ca)
     assert (code, out) == (exit_codes.FAILED, "")
-    (line,) = [line for line in err.splitlines() if line.startswith("hedgerow: ")]
-    assert line.startswith(f"hedgerow: --listen: {at}: Address already in use; another program ")
+    said = f"hedgerow: --listen: {at}: Address already in use; another program "
+    assert (err.startswith(said), levels) == (True, [logging.INFO])
 
 
 def test_a_token_is_read_from_standard_input_for_a_dash(

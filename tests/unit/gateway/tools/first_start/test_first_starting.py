@@ -18,6 +18,7 @@ import pytest
 from one_parser import hedgerow
 
 from gateway.base import exit_codes
+from gateway.base.event_log import lines
 from gateway.base.event_log.audit import AuditTrail
 from gateway.process.configuration.config import ConfigError
 from gateway.tools import cli
@@ -139,13 +140,19 @@ def test_a_card_is_written_once_and_its_code_shown(
 def test_a_machine_without_a_link_is_told_that_its_page_is_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    levels, folder = list[int](), tmp_path / "home/config/etc"
+    monkeypatch.setattr(lines, "begin", levels.append)
     monkeypatch.setattr(own_links, "ask", lambda: NearLinks((), frozenset()))
-    words = ("first-start", tmp_path / "etc", "--page-port", "9999")
-    assert hedgerow(*words) == exit_codes.FAILED
-    said = capsys.readouterr()
-    why = "hedgerow: --page-port: 9999: no address can be listened on\n"
-    assert [line for line in said.err.splitlines(True) if line.startswith("hedgerow")] == [why]
-    assert [line.partition(" ")[0] for line in said.out.splitlines()] == ["setup", "certificate"]
+    for _ in range(2):  # the folder is made, and then is there
+        assert hedgerow("first-start", folder, "--page-port", "9999") == exit_codes.FAILED
+        said = capsys.readouterr()
+        why = "hedgerow: --page-port: 9999: no address can be listened on\n"
+        assert said.err == why
+        firsts = [line.partition(" ")[0] for line in said.out.splitlines()]
+        assert firsts == ["setup", "certificate"]
+    assert levels == [logging.INFO] * 2
+    (trail,) = folder.iterdir()
+    assert [one.what for one in AuditTrail(trail).changes()] == ["first start opened"] * 2
 
 
 def test_a_code_that_nobody_can_read_opens_nothing_but_that_of_a_card_need_not_be_shown(
