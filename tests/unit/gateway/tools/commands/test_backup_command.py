@@ -223,14 +223,14 @@ def test_a_backup_of_another_gateway_under_its_name_is_not_usable(
 def test_a_backup_that_does_not_come_whole_is_not_usable(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class Cut(FolderPlace):
+    class CutShortPlace(FolderPlace):
         """Hands over all but the last byte."""
 
         def get(self, name: str, to: Path, most_bytes: int) -> None:
             to.write_bytes((place / name).read_bytes()[:-1])
             assert most_bytes == 3
 
-    monkeypatch.setattr(backup_verbs, "place_of", lambda *_: Cut(place))
+    monkeypatch.setattr(backup_verbs, "place_of", lambda *_: CutShortPlace(place))
     name = kept(place, 1)
     assert hedgerow("backup", "trial", "gw", "--from", place) == exit_codes.FAILED
     assert capsys.readouterr().out == f"{name}: NOT USABLE: 2 bytes of 3 came\n"
@@ -286,13 +286,13 @@ def test_the_word_of_a_trial_is_left_unless_it_is_not_wanted(
 def test_a_word_that_the_place_does_not_take_fails_the_trial_of_a_usable_backup(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    class ReadOnly(FolderPlace):
+    class FullPlace(FolderPlace):
         """Takes nothing."""
 
         def put(self, file: Path, name: str) -> None:
             raise BackupError(f"{name}: it takes nothing")
 
-    monkeypatch.setattr(backup_verbs, "place_of", lambda *_: ReadOnly(place))
+    monkeypatch.setattr(backup_verbs, "place_of", lambda *_: FullPlace(place))
     kept(place, 1)
     assert hedgerow("backup", "trial", "gw", "--from", place, "--json") == exit_codes.FAILED
     said = capsys.readouterr()

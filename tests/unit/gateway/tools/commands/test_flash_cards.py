@@ -38,7 +38,7 @@ WRITTEN = "52 MiB written and read back, 4096 bytes of its own, 3 s"
 PROMPT = "put it into disk and press Enter (s leaves it out, q ends): "
 
 
-class Desk:
+class CardDesk:
     """A desk without a card: what would be written is noted."""
 
     def __init__(self) -> None:
@@ -76,8 +76,8 @@ class Keyboard(io.StringIO):
 
 
 @pytest.fixture
-def desk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Desk:
-    made = Desk()
+def desk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CardDesk:
+    made = CardDesk()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(boot_partition, "check_programs", lambda: None)
     monkeypatch.setattr(fleet_file, "read", lambda _path: made.devices)
@@ -94,7 +94,7 @@ def flash(*words: object) -> int:
 
 
 def test_one_device_of_one_needs_no_name_and_takes_its_own_wheels_if_it_has_any(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: CardDesk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for device, wheels in zip(list(desk.devices), ("w.tar", "own.tar"), strict=True):
         desk.devices = [device]
@@ -105,7 +105,7 @@ def test_one_device_of_one_needs_no_name_and_takes_its_own_wheels_if_it_has_any(
 
 
 def test_cards_for_a_folder_are_files_named_as_their_devices_each_once(
-    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    desk: CardDesk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--to", tmp_path, "--first-boot", "firstrun", "--yes-really", "--json")
     assert flash("gw-b", "gw-a", "gw-b", *words) == exit_codes.DONE
@@ -145,14 +145,14 @@ def test_cards_for_a_folder_are_files_named_as_their_devices_each_once(
     ],
 )
 def test_which_card_is_meant_has_to_be_plain(
-    words: list[str], code: int, why: str, desk: Desk, capsys: pytest.CaptureFixture[str]
+    words: list[str], code: int, why: str, desk: CardDesk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert flash("--to", "disk", *words) == code
     assert capsys.readouterr().err == f"hedgerow: {why}\n"
     assert desk.orders == []
 
 
-def test_an_inventory_of_nobody_is_told(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_inventory_of_nobody_is_told(desk: CardDesk, capsys: pytest.CaptureFixture[str]) -> None:
     desk.devices = []
     assert flash("--to", "disk") == exit_codes.WRONG_USE
     why = "hedgerow: flash: which device: there is none, or --all?\n"
@@ -160,7 +160,7 @@ def test_an_inventory_of_nobody_is_told(desk: Desk, capsys: pytest.CaptureFixtur
 
 
 def test_an_image_that_nothing_vouches_for_is_taken_only_if_that_is_said(
-    desk: Desk, capsys: pytest.CaptureFixture[str]
+    desk: CardDesk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.image = Authenticity("ab" * 32, "", "")
     assert flash("gw-a", "--to", "disk") == exit_codes.CARD_REFUSED
@@ -194,7 +194,7 @@ def test_cards_are_asked_for_one_by_one(
     made: list[str],
     code: int,
     said: str,
-    desk: Desk,
+    desk: CardDesk,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -237,7 +237,7 @@ def test_a_disk_is_written_over_after_a_yes_alone(
     code: int,
     said: str,
     *,
-    desk: Desk,
+    desk: CardDesk,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -250,7 +250,7 @@ def test_a_disk_is_written_over_after_a_yes_alone(
 
 
 def test_bytes_that_are_no_text_are_no_answer(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: CardDesk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class Garbled(Keyboard):
         """A terminal whose encoding is another."""
@@ -281,7 +281,7 @@ def test_bytes_that_are_no_text_are_no_answer(
     ],
 )
 def test_a_card_that_is_of_no_use_is_called_so(
-    error: BaseException, code: int, said: str, desk: Desk, capsys: pytest.CaptureFixture[str]
+    error: BaseException, code: int, said: str, desk: CardDesk, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.fails = error
     assert flash("gw-a", "--to", "disk") == code
@@ -289,7 +289,7 @@ def test_a_card_that_is_of_no_use_is_called_so(
 
 
 def test_a_disk_on_which_writing_was_interrupted_may_be_of_no_use(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: CardDesk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk.fails = KeyboardInterrupt()
     monkeypatch.setattr(block_devices, "is_block_device", lambda path: path == Path("disk"))
@@ -299,7 +299,7 @@ def test_a_disk_on_which_writing_was_interrupted_may_be_of_no_use(
 
 
 def test_the_owner_of_a_card_is_told_its_setup_code_once(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    desk: CardDesk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     card = SetupCard("0123456789AB")
     monkeypatch.setattr(new_card, "made", lambda: NewCard(card, "12:34"))
@@ -315,7 +315,7 @@ def test_the_owner_of_a_card_is_told_its_setup_code_once(
 
 
 def test_labels_are_written_for_all_cards_or_it_is_told_why_not(
-    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    desk: CardDesk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page, none = tmp_path / "labels.html", tmp_path / "none/labels.html"
     assert flash("--all", "--to", tmp_path, "--labels", page) == exit_codes.DONE

@@ -348,11 +348,11 @@ def test_a_token_is_shown_once_with_how_long_it_is_good(
     assert (code, err) == (0, "not shown again; good once, for 24 hours\n")
     made = EnrolmentToken.parse(out)
     assert (made.name, made.service) == ("gw-b", "192.0.2.1:8890")
-    monkeypatch.setattr(enrolling, "time", Clock())
+    monkeypatch.setattr(enrolling, "time", TokenTime())
     code, out, err = keys(*token(ca, "--hours", "2", "--json"))
     told = json.loads(out)
     assert (code, err, list(told)) == (0, "", ["token", "name", "until_s"])
-    assert (told["name"], told["until_s"]) == ("gw-b", Clock.NOW_S + 7_200)
+    assert (told["name"], told["until_s"]) == ("gw-b", TokenTime.NOW_S + 7_200)
     code, out, err = keys(*token(ca, "--hours", "1", "--qr"))
     line, _, code_lines = out.partition("\n")
     assert (code, code_lines) == (0, qr.code(line))
@@ -362,14 +362,14 @@ def test_a_token_is_shown_once_with_how_long_it_is_good(
     assert keys(*token(ca, "--take-back")) == (exit_codes.WRONG_USE, "", why)
 
 
-class Clock:
+class TokenTime:
     """Stands at the time of a test."""
 
     NOW_S = 4_000_000_000
 
     @staticmethod
     def time() -> float:
-        return float(Clock.NOW_S)
+        return float(TokenTime.NOW_S)
 
 
 @pytest.mark.parametrize(

@@ -232,13 +232,13 @@ def test_the_page_stays_for_a_while_after_all_is_done_though_the_links_are_not_k
 # -- what the page has done ------------------------------------------------------------------------
 
 
-class Refusing(GatewayHome):
+class RefusingHome(GatewayHome):
     """A gateway's folder that takes nothing."""
 
     why: Exception
 
     def write(self, asked: OwnerWish, machine: Machine) -> DeviceLogin:
-        raise Refusing.why
+        raise RefusingHome.why
 
     def owned(self, device: DeviceLogin | None = None) -> OwnedGateway:
         return OwnedGateway("gw-b", HOST, 8883, 9641, "ab" * 32, b"", device)
@@ -247,7 +247,7 @@ class Refusing(GatewayHome):
 @pytest.fixture
 def deeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FirstDeeds:
     monkeypatch.setattr(own_links, "ask", lambda: LINKS)
-    return FirstDeeds(Refusing(tmp_path / "etc"), None, AuditTrail(tmp_path / "audit"))
+    return FirstDeeds(RefusingHome(tmp_path / "etc"), None, AuditTrail(tmp_path / "audit"))
 
 
 def noted(tmp_path: Path) -> list[tuple[str, Mapping[str, Any]]]:
@@ -265,7 +265,7 @@ def noted(tmp_path: Path) -> list[tuple[str, Mapping[str, Any]]]:
 async def test_a_gateway_that_can_not_be_written_is_told_to_the_page(
     why: Exception, status: HTTPStatus, said: str, deeds: FirstDeeds, tmp_path: Path
 ) -> None:
-    Refusing.why = why
+    RefusingHome.why = why
     with pytest.raises(ApiError) as refused:
         await deeds.own(WISH, "10.1.2.9")
     assert refused.value.status is status
