@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from gateway.tools.commands import certifying, enrolling, qr
 from gateway.trust.certificates import founding, pkcs12_files, private_keys, x509_forms
 from gateway.trust.certificates.pkcs12_files import KeystoreContent
 from gateway.trust.enrolment.requests import EnrolmentAnswer
+from gateway.trust.enrolment.service import EnrolmentService
 from gateway.trust.enrolment.tokens import EnrolmentToken
 
 PASSWORD = "open sesame"
@@ -408,6 +410,33 @@ def test_where_the_service_listens_is_a_host_and_a_port(listen: str, ca: Path, k
     assert keys("serve", f"--listen={listen}", "--ca", ca) == (exit_codes.WRONG_USE, "", why)
 
 
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_the_service_goes_on_until_it_is_ended_and_then_stops(
+    end: signal.Signals, ca: Path, keys: Asks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = list[object]()
+
+    class EndedService(EnrolmentService):
+        """Is ended as soon as it listens."""
+
+        async def start(self, host: str, port: int) -> int:
+            done.append((host, port))
+            os.kill(os.getpid(), end)
+            return 8_890
+
+        async def stop(self) -> None:
+            done.append("stopped")
+
+    monkeypatch.setattr(event_lines, "begin", done.append)
+    monkeypatch.setattr(enrolling, "EnrolmentService", EndedService)
+    assert keys("serve", "--listen", "[::1]:65535", "--ca", ca) == (
+        exit_codes.DONE,
+        "enrolment at [::1]:8890\n",
+        "",
+    )
+    assert done == [logging.INFO, ("::1", 65_535), "stopped"]
+
+
 def test_a_port_that_is_taken_ends_the_service_with_a_remedy(
     ca: Path, keys: Asks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -442,8 +471,12 @@ def test_a_token_is_read_from_standard_input_for_a_dash(
         assert not (tmp_path / "gw").exists()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{TOKEN}\nmore".encode())))
     files = [tmp_path / "gw" / name for name in ("ca.pem", "revoked.pem", "gateway.pem")]
-    code, out, _ = keys("enrol", "-", "--to", tmp_path / "gw")
+    code, out, err = keys("enrol", "-", "--to", tmp_path / "gw")
     assert (code, out) == (0, "".join(f"{file}\n" for file in files))
+    assert err == (
+        "configuration, tree key, users and policy are the fleet's: copy them from another "
+        "gateway; `hedgerow join`, with a token of `hedgerow keys token --fleet`, gets them too\n"
+    )
     assert given == [EnrolmentToken.parse(TOKEN)]
     texts = [file.read_text() for file in files]
     assert texts == ["authorities\n", "revoked\n", "certificate\n"]
