@@ -462,6 +462,7 @@ def test_a_token_is_read_from_standard_input_for_a_dash(
     monkeypatch.setattr(enrolling, "enrolled", spent)
     for stdin, why in (
         (None, "no token: standard input is closed"),
+        (io.TextIOWrapper(io.BytesIO(TOKEN.encode("utf-16"))), "no token: standard input "),
         (io.TextIOWrapper(io.BytesIO(b"none\n")), "no token: it begins with hedgerow-enrol://"),
     ):
         monkeypatch.setattr(sys, "stdin", stdin)
