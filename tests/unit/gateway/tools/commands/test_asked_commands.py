@@ -187,6 +187,14 @@ KICKED = {"was_connected": True, "is_forgotten": True}
             "another key\n",
             ["DELETE members?id=gw-b"],
         ),
+        ("clients list --forget", {}, 2, "hedgerow: --forget: needs kick\n", []),
+        (
+            "members forget gw-b",
+            {"members": says(b"", DELETED)},
+            0,
+            "gw-b is taken out of the fleet's records\n",
+            ["DELETE members?id=gw-b"],
+        ),
         ("members --json", {"members": tells(MEMBERS)}, 0, "[]\n", ["GET members"]),
         (
             "alerts rules",

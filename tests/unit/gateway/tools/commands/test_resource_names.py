@@ -90,6 +90,15 @@ def test_what_is_missing_is_a_line_below_what_is_found_and_a_field_for_scripts()
     assert document["missing"]["count"] == 17
 
 
+def test_one_gateway_that_is_missing_is_one_and_two_are_several() -> None:
+    for missing, of_whom in (
+        (MissingGateways(1, ("gw-a",)), "1 gateway: gw-a"),
+        (MissingGateways(2, ("gw-a", "gw-b")), "2 gateways: gw-a, gw-b"),
+    ):
+        last = found_table([], missing).splitlines()[-1]
+        assert last == f"not whole: nothing is known of {of_whom}"
+
+
 def test_parts_that_lack_the_same_gateway_count_it_once() -> None:
     first, second = MissingGateways(1, ("gw-a",)), MissingGateways(2, ("gw-a", "gw-b"))
     assert first.joined(second) == second
