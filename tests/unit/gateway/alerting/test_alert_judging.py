@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from alerts import thresholds
 from alerts.desk import AlertLook
 from gateway.alerting import rules
 from gateway.alerting.judging import COUNTED_S, ELECTIONS, GatewayJudge, SeenByGateway
@@ -226,3 +228,40 @@ def test_of_a_neighbour_that_the_tree_has_lost_its_neighbours_say_nothing() -> N
     away = look(dialled=[lost("10.0.0.2:8883", "gw-b")], missing={"gw-b"})
     assert away.wrong == []
     assert away.unsure == {(rules.NEIGHBOUR_AWAY, "gw-b", "10.0.0.2:8883")}
+
+
+@pytest.mark.parametrize(
+    ("days", "rule", "message"),
+    [
+        (thresholds.ENDING_DAYS, None, ""),
+        (
+            thresholds.ENDING_DAYS - 1,
+            rules.CERTIFICATE_ENDING,
+            f"f: that of 'gw-a' ends in less than {thresholds.ENDING_DAYS} days",
+        ),
+        (0, rules.CERTIFICATE_ENDING, "f: that of 'gw-a' ends in less than 1 days"),
+        (-1, rules.CERTIFICATE_ENDED, "f: that of 'gw-a' has ended"),
+    ],
+)
+def test_a_certificate_has_ended_only_after_its_last_day(
+    days: int, rule: str | None, message: str
+) -> None:
+    one = {"field": "f", "number": 2, "name": "gw-a", "days_left": days}
+    wrong = look(certificates=[one]).wrong
+    told = [(found.rule, found.message, found.part, found.value) for found in wrong]
+    assert told == ([] if rule is None else [(rule, message, "f 2", days)])
+
+
+def test_a_lost_gateway_that_will_not_come_back_or_that_another_tells_of_is_told_of_no_more() -> (
+    None
+):
+    held = dict.fromkeys([(rules.GATEWAY_AWAY, "gw-z", "")])
+
+    def told(telling: Sequence[str] = (), **seen: Any) -> list[str]:
+        judged = GatewayJudge().look(replace(WELL, **seen), 1000.0, held, telling)
+        return [one.gateway for one in judged.wrong]
+
+    assert told() == ["gw-z"]
+    assert told(forgotten={"gw-z"}) == []
+    assert told(told_elsewhere={"gw-z"}) == []
+    assert told(["gw-z"], told_elsewhere={"gw-z"}) == ["gw-z"]

@@ -887,3 +887,43 @@ async def test_4_writes_of_one_and_16_of_all_wait_for_a_device_and_are_given_the
     assert sorted(valve.is_set_to, key=float) == [*map(float, range(5)), *map(float, range(11, 23))]
     assert valve.is_set_to[:4] == [0.0, 1.0, 11.0, 12.0]
     await bench.sampler.write(valve, 99.0, "psk:a")
+
+
+async def test_the_end_of_the_sampling_ends_its_own_reads_and_a_close_all_calls() -> None:
+    bench = Bench()
+    gated, valve = Gated("gated", interval_s=3600), SlowValve("valve")
+    bench.sampler.add(gated)
+    write = asyncio.create_task(bench.sampler.write(valve, 1.0, "psk:a"))
+    async with bench.running():
+        while not gated.reads or not valve.is_set_to:
+            await asyncio.sleep(0)
+        own = asyncio.create_task(bench.sampler.current(gated))
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await own
+    await asyncio.sleep(0)
+    assert not write.done()
+    bench.sampler.close()
+    with pytest.raises(asyncio.CancelledError):
+        await write
+    assert (bench.sampler.failed, bench.failures.empty()) == (0, True)
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_whenever_one_goes_that_waits_the_device_is_the_next_ones(turns: int) -> None:
+    """Also in the moment in which its own turn has come."""
+    bench, valve = Bench(), SlowValve("valve")
+    writes = [
+        asyncio.create_task(bench.sampler.write(valve, float(number), f"psk:{number}"))
+        for number in range(3)
+    ]
+    while not valve.is_set_to:
+        await asyncio.sleep(0)
+    valve.gate.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    writes[1].cancel()
+    async with asyncio.timeout(30):
+        await asyncio.gather(*writes, return_exceptions=True)
+        await bench.sampler.release(valve)
+    assert [value for value in valve.is_set_to if value != 1.0] == [0.0, 2.0]

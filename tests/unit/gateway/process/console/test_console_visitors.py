@@ -311,3 +311,22 @@ async def test_who_gives_proof_asks_by_any_name() -> None:
     asked = request(user="alice")
     proven = HttpRequest("GET", "/metrics", asked.authorization, "gw.elsewhere.example")
     assert await answered(visitors(), proven) is OK
+
+
+async def test_64_proved_passwords_are_known_and_with_more_all_are_proved_anew() -> None:
+    checked = list[str]()
+
+    class CountedPasswords(Passwords):
+        def verify(self, user: str, password: bytes) -> bool:
+            checked.append(user)
+            return True
+
+    door = visitors(passwords=CountedPasswords({}))
+    for round_ in range(2):
+        for number in range(64):
+            await answered(door, request(user=f"u{number}"))
+        assert len(checked) == 64, round_
+    await answered(door, request(user="u64"))
+    await answered(door, request(user="u64"))
+    await answered(door, request(user="u0"))
+    assert checked[64:] == ["u64", "u0"]
