@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import errno
 import json
 from collections.abc import Callable, Mapping
@@ -20,6 +21,8 @@ from coap_engine import codes
 from coap_engine.message import CoapResponse
 from dtls.errors import KeystoreError
 from gateway.base.event_log.audit import AuditTrail
+from gateway.base.toml.toml_file import ConfigError
+from gateway.process.access import enrolment_follower
 from gateway.process.access.device_keys import DeviceKeyError, KnownDevice, NoDeviceKeyError
 from gateway.process.page.administration import Administration
 from gateway.process.page.api_request import ApiRequest
@@ -31,6 +34,7 @@ from gateway.process.page.key_files import (
     KeyPlace,
     UnfitUploadError,
 )
+from gateway.process.page.keys_api import KeysApi
 from gateway.process.page.record_api import RecordApi
 from gateway.process.page.site_api import SiteApi
 from gateway.process.page.site_asker import SiteQuestion
@@ -38,6 +42,8 @@ from gateway.process.page.user_api import UserApi
 from gateway.trust.certificates.importing import ImportedContent
 from gateway.trust.certificates.pkcs12_files import Pkcs12Error
 from gateway.trust.certificates.signature_keys import PrivateKey
+from gateway.trust.enrolment.client import ServiceError
+from gateway.trust.enrolment.following import TrustNews
 from gateway.trust.policy.explaining import Policies
 from gateway.web.api_error import ApiError
 from tests.policies import admins
@@ -282,3 +288,131 @@ def test_a_password_that_others_can_read_opens_nothing(folder: KeyFolder) -> Non
         folder.files().has_password()
     folder.set_password("open sesame", 0o600)
     assert folder.files().has_password()
+
+
+# -- the desk of certificates ----------------------------------------------------------------------
+
+
+class RenewingService:
+    """An enrolment service that renews, fails, or is overtaken by an edit."""
+
+    def __init__(self) -> None:
+        self.ask_error: ServiceError | None = None
+        self.write_error: ServiceError | None = None
+        self.written: list[str] = ["/tls/gateway.pem"]
+        self.news = TrustNews(((Path("/tls/gateway.pem"), b"old", b"new"),))
+
+    def ask(self, *, renews: bool) -> TrustNews:
+        assert renews
+        if self.ask_error is not None:
+            raise self.ask_error
+        return self.news
+
+    def write(self, news: TrustNews) -> list[str]:
+        assert news is self.news
+        if self.write_error is not None:
+            raise self.write_error
+        return self.written
+
+
+class ReloadedGateway:
+    """Counts how often it was told to read its files again."""
+
+    def __init__(self) -> None:
+        self.reloads = 0
+
+    def reload(self) -> None:
+        self.reloads += 1
+
+    def restart(self) -> None:
+        raise AssertionError
+
+
+def keys_api(folder: KeyFolder, running: ReloadedGateway | None = None) -> KeysApi:
+    section = SimpleNamespace(**folder.section)
+    none = SimpleNamespace(key_file=None, certificate_file=None, client_ca_file=None)
+    settings = SimpleNamespace(
+        gateway=SimpleNamespace(id="gw", state_dir=folder.fleet.folder),
+        mqtt=section,
+        coap=none,
+        console=none,
+        keys=SimpleNamespace(password_file=None, service=None),
+    )
+    return KeysApi(cast(Any, settings), Administration(policies), lambda _folder: running)
+
+
+async def test_a_renewal_is_gone_by_at_once_or_told_why_there_is_none(
+    folder: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway, service = ReloadedGateway(), RenewingService()
+    api = keys_api(folder, gateway)
+    why = "keys.service: the configuration names none; bring a certificate in instead"
+    assert await refused(api.renew(asked())) == (409, why)
+    monkeypatch.setattr(enrolment_follower, "follower", lambda *_: service)
+    told = {"writes": ["/tls/gateway.pem"], "is_told": True}
+    assert await api.renew(asked()) == told
+    assert gateway.reloads == 1
+    assert (await keys_api(folder).renew(asked()))["is_told"] is False
+    service.written = []
+    status, why = await refused(api.renew(asked()))
+    assert (status, why.startswith("/tls/gateway.pem: ")) == (409, True)
+    service.news = TrustNews(())
+    assert await api.renew(asked()) == {"writes": [], "is_told": True}
+    service.write_error = ServiceError("it answers 500")
+    assert await refused(api.renew(asked())) == (502, "it answers 500")
+    service.ask_error = ServiceError("no route")
+    assert await refused(api.renew(asked())) == (502, "no route")
+    assert gateway.reloads == 2
+
+
+async def test_a_request_names_32_addresses_that_others_reach_and_waits_with_its_key(
+    folder: KeyFolder,
+) -> None:
+    api = keys_api(folder)
+    for wrong in (["10.0.0.1"] * 33, ["a b"], [7]):
+        told = await refused(api.make_request(asked(addresses=wrong)))
+        assert told == (400, "addresses: one is no address or host name")
+    made = await api.make_request(asked(addresses=["gw.example"] * 32))
+    assert made["name"] == "gw"
+    request = x509.load_pem_x509_csr(made["request"].encode())
+    names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert "gw.example" in names.get_values_for_type(x509.DNSName)
+    waiting = folder.fleet.folder / "requested.key.pem"
+    key = load_pem_private_key(waiting.read_bytes(), None)
+    assert key.public_key() == request.public_key()
+    assert waiting.stat().st_mode & 0o777 == 0o600
+    page = await api.request(asked())
+    assert page.body == made["request"].encode()
+    assert page.headers == {"Content-Disposition": 'attachment; filename="gw.csr.pem"'}
+    why = "a key waits for its certificate: bring that in, or forget the request"
+    assert await refused(api.make_request(asked())) == (409, why)
+    assert await api.forget_request(asked()) == {}
+    assert not waiting.exists()
+    assert await refused(api.request(asked())) == (404, "no request is open")
+
+
+async def test_an_upload_that_the_gateway_would_not_take_is_told_why(
+    folder: KeyFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = keys_api(folder)
+    pem = folder.fleet.trusted.read_bytes()
+    body = {"section": "mqtt", "part": "authorities", "data": base64.b64encode(pem).decode()}
+    for field, names in (("section", "mqtt, coap, console"), ("part", "own, authorities")):
+        told = await refused(api.check(asked(**{**body, field: "x"})))
+        assert told == (400, f"{field}: is none of {names}")
+    assert await refused(api.check(asked(**{**body, "data": "*"}))) == (400, "data: is not base64")
+    no_file = await refused(api.check(asked(**{**body, "section": "coap"})))
+    assert no_file[0] == 422
+
+    def misfit(*_: object) -> None:
+        raise ConfigError("mqtt.client_ca_file", "is odd")
+
+    monkeypatch.setattr(KeyFiles, "check", misfit)
+    why = "the gateway would not take it: mqtt.client_ca_file: is odd"
+    assert await refused(api.bring_in(asked(**body))) == (422, why)
+    monkeypatch.setattr(KeyFiles, "held", fails_to_read)
+    assert await refused(api.bring_in(asked(**body))) == (503, "/tls/x: Input/output error")
+
+
+def fails_to_read(*_: object) -> Any:
+    raise OSError(errno.EIO, "Input/output error", "/tls/x")
