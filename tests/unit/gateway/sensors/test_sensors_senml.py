@@ -288,7 +288,7 @@ async def test_a_pack_that_is_written_in_turns_has_the_same_bytes(count: int, fo
 
 
 def test_rfc8428_4_1_a_pack_is_written_byte_by_byte() -> None:
-    """What is not said is left out: no base name, unit or quality, and no tags."""
+    """Base name, unit, quality and tags are left out where they are not said."""
     bare = SenmlRecord("a", 1.0)
     full = SenmlRecord("b", 2.5, "V", 7.0, "uncertain", {"bed": "north"})
     assert encode("", [bare]) == b'[{"n":"a","v":1.0,"t":0.0}]'

@@ -1,4 +1,4 @@
-"""What keeps a gateway from its start, or a part from its work, is told with the field at fault."""
+"""Faults that keep a gateway from its start, or a part from its work, are told with their field."""
 
 from __future__ import annotations
 
