@@ -238,3 +238,37 @@ def test_authorities_or_a_secret_that_can_not_be_read_are_named_with_their_field
             open_ways(AlertsSection(webhook=webhook), "gw")
         told = f"alerts.webhook.secret_file: {file}: its first line is no secret"
         assert str(raised.value) == told
+
+
+@pytest.mark.parametrize(
+    ("key", "default", "least", "most"),
+    [
+        ("look_s", 10.0, 0.1, 3600.0),
+        ("gather_s", 10.0, 0.0, 3600.0),
+        ("remind_s", 86400.0, 0.0, 31 * 86400.0),
+        ("free_share", 0.05, 0.0, 0.6),
+        ("hot_cel", 80.0, 0.0, 200.0),
+        ("used_share", 0.9, 0.01, 1.0),
+        ("failed_logins", 20, 1, 1_000_000),
+    ],
+)
+def test_each_number_has_the_default_of_the_documents_and_its_bounds_are_in_its_range(
+    key: str, default: float, least: float, most: float
+) -> None:
+    assert getattr(AlertsSection(), key) == default
+    configuration = (PAGE.parent / "configuration.md").read_text()
+    assert re.search(rf"^{key} = {re.escape(str(default))} ", configuration, re.MULTILINE)
+    step = 1 if isinstance(default, int) else 0.001
+    for value in (least, most):
+        assert getattr(replace(AlertsSection(), **{key: value}), key) == value
+    for value in (least - step, most + step):
+        with pytest.raises(ConfigError, match=f"^{key}: .* is not "):
+            replace(AlertsSection(), **{key: value})
+
+
+def test_a_time_of_a_rule_has_31_days_at_most() -> None:
+    most_s = 31 * 86_400.0
+    assert AlertsSection(after_s={"hot": most_s, "disk-full": 0}).after_s["hot"] == most_s
+    for wrong in (most_s + 1, -1):
+        with pytest.raises(ConfigError, match=r"^after_s\.hot: "):
+            AlertsSection(after_s={"hot": wrong})
