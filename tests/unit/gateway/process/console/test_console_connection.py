@@ -17,6 +17,7 @@ from gateway.process.console import server
 from gateway.process.console.exchange import ExchangeRules
 from gateway.process.console.pages import HttpRequest, Page, plain
 from gateway.process.console.server import Console
+from gateway.trust.tls import layer
 
 UP = Page("text/plain", b"up")
 GET = b"GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -119,6 +120,10 @@ class Visited:
             patch.setattr(server.event_loop, "listen", listen)
             assert await self.console.start("127.0.0.1", 0) == 7
         return Timers(self._patch)
+
+    def accepted(self) -> Any:
+        """Return what a new connection is given to."""
+        return self._accepted()
 
     def comes(self, host: str = "127.0.0.1") -> tuple[Any, VisitorTransport]:
         """Return a new connection, and its transport."""
@@ -338,3 +343,23 @@ async def test_a_metric_is_told_beside_a_page_and_a_guest_answers_below_its_path
     assert visited.console.is_for_browsers("/none")
     assert not visited.console.is_for_browsers("/metrics")
     assert visited.console.guest("/ack") is None
+
+
+async def test_who_shows_a_certificate_that_is_none_is_not_let_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def made(connection: Any, context: object, **calls: Any) -> Any:
+        assert context == "context"
+        return SimpleNamespace(connection=connection, **calls)
+
+    tls: Any = SimpleNamespace(context="context")
+    visited = Visited(monkeypatch)
+    visited.console = Console({"/metrics": lambda: UP}, tls=tls)
+    monkeypatch.setattr(layer, "TlsLayer", made)
+    await visited.start()
+    connection = visited.accepted()
+    assert not connection.secured(b"no certificate")
+    assert connection.secured(None)
+    assert connection.connection.certificate is None
+    visited.console.follow(None)  # TLS does not go
+    assert visited.accepted().secured(None)

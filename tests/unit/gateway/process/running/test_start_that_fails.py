@@ -19,6 +19,7 @@ from alerts.ack_link import KEY_BYTES, PATH, AckLinks
 from alerts.desk import AlertNotFoundError, trial
 from gateway.base import machine_memory
 from gateway.base.toml.toml_file import ConfigError
+from gateway.log.errors import LogError
 from gateway.process.configuration.config import GatewaySection, GatewaySettings, TreeSection
 from gateway.process.console.pages import HttpRequest
 from gateway.process.fleet_status import machine
@@ -27,6 +28,7 @@ from gateway.process.running import (
     alerts_part,
     configuration_faults,
     freed_memory,
+    gateway_process,
     sd_notify,
     state,
     store_limits,
@@ -119,6 +121,26 @@ def test_a_gateway_that_has_not_started_has_no_parts(tmp_path: Path) -> None:
     process = GatewayProcess(settings(tmp_path))
     with pytest.raises(RuntimeError, match="start it before you ask for them"):
         _ = process.parts
+
+
+async def test_a_log_that_can_not_go_on_ends_the_start_with_its_field(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = list[str]()
+    error: Exception = LogError("/x/log: no room")
+
+    async def build(around: Any) -> Any:
+        around.stack.callback(lambda: ended.append("stopped"))
+        raise error
+
+    monkeypatch.setattr(gateway_process.building, "build", build)
+    with pytest.raises(ConfigError) as raised:
+        await GatewayProcess(settings(tmp_path)).start()
+    assert (raised.value.where, raised.value.why) == ("gateway.state_dir", "/x/log: no room")
+    error = ValueError("another")
+    with pytest.raises(ValueError, match="another"):
+        await GatewayProcess(settings(tmp_path)).start()
+    assert ended == ["stopped"] * 2
 
 
 async def test_without_a_password_file_no_user_is_changed() -> None:
