@@ -467,3 +467,20 @@ def test_a_word_on_the_topic_is_the_name_of_an_alert_or_json() -> None:
     for wrong in (b"\xff", b"{", b'{"note": "x"}', b'{"alert": "a", "who": "b"}'):
         with pytest.raises(AlertOrderError, match=r"^no name of an alert, and no JSON: "):
             acknowledgement(wrong)
+
+
+@pytest.mark.parametrize(
+    ("look_s", "after_s", "is_told"),
+    [(100.0, 300.0, True), (100.0, 301.0, False), (1.0, 60.0, True), (1.0, 61.0, False)],
+)
+def test_a_pause_of_the_machine_counts_as_three_looks_or_a_minute(
+    look_s: float, after_s: float, *, is_told: bool
+) -> None:
+    """Of an hour in which nobody looked nothing is known but its end."""
+    terms = {rules.HOT: replace(rules.RULES[rules.HOT], after_s=after_s)}
+    gateway = OneGateway(replace(PLAN, look_s=look_s, terms=terms))
+    gateway.look(well(temperature_cel=90.0), 0.0)
+    gateway.look(well(temperature_cel=90.0), 3600.0)
+    assert bool(gateway.alerts.told) == is_told
+    gateway.look(well(temperature_cel=90.0), 1.0)
+    assert [one.change for one in gateway.alerts.told] == ([] if is_told else ["raised"])
