@@ -265,3 +265,11 @@ def test_a_lost_gateway_that_will_not_come_back_or_that_another_tells_of_is_told
     assert told(forgotten={"gw-z"}) == []
     assert told(told_elsewhere={"gw-z"}) == []
     assert told(["gw-z"], told_elsewhere={"gw-z"}) == ["gw-z"]
+
+
+def test_without_a_clock_the_end_of_a_certificate_that_a_later_time_told_of_is_unsure() -> None:
+    ending, hot = (rules.CERTIFICATE_ENDING, "gw-a", "f 2"), (rules.HOT, "gw-a", "")
+    for is_kept, unsure in ((False, {ending}), (True, set())):
+        seen = replace(WELL, is_clock_kept=is_kept)
+        judged = GatewayJudge().look(seen, 1000.0, {}, (), {ending, hot})
+        assert judged.unsure & {ending, hot} == unsure
