@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -438,3 +439,94 @@ def test_a_key_that_can_not_be_read_for_a_moment_is_not_taken_for_another_one(
             authority.revoke()
     authority.revoke()
     assert is_whole(authority, "gw-a")
+
+
+def test_a_renewal_says_where_its_holder_is_reached_from_now_on(authority: Authority) -> None:
+    authority.issue("gw-a", ["10.0.0.1"])
+    renewed = authority.renew("gw-a", ["10.0.0.2", "gw-a.example"])
+    names = forms.alternative_names_of(renewed.certificate)
+    addresses = [str(one) for one in names.get_values_for_type(x509.IPAddress)]
+    assert "10.0.0.2" in addresses
+    assert "10.0.0.1" not in addresses
+    assert "gw-a.example" in names.get_values_for_type(x509.DNSName)
+    assert renewed.roles == ("gateway",)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\0b"])
+def test_a_name_that_no_file_can_have_gets_no_certificate(authority: Authority, name: str) -> None:
+    key = private_keys.make("p256").public_key()
+    with pytest.raises(NotIssuedError, match="can be no name of a certificate here"):
+        authority.certify(name, key)
+    assert authority.issued() == []
+
+
+def test_who_has_no_certificate_has_none_to_renew(authority: Authority) -> None:
+    with pytest.raises(
+        CertificateMissingError, match=r"'gw-a' has no certificate here: .*gw-a\.pem"
+    ):
+        authority.renew("gw-a")
+    assert not authority.has("gw-a")
+
+
+def test_an_authority_that_has_ended_issues_nothing(tmp_path: Path) -> None:
+    authority = founding.found(tmp_path / "ca", days=-1)
+    with pytest.raises(AuthorityError, match=r"ca\.pem: the authority itself has expired"):
+        authority.issue("gw-a")
+    assert authority.issued() == []
+
+
+def damaged_list(folder: Path) -> None:
+    end = "-----END X509 CRL-----"
+    (folder / "revoked.pem").write_text(f"-----BEGIN X509 CRL-----\nAAAA\n{end}\n")
+
+
+def other_key(folder: Path) -> None:
+    (folder / "ca.key.pem").write_bytes(private_keys.as_pem(private_keys.make("p256")))
+
+
+def other_version(folder: Path) -> None:
+    index = (folder / "issued.json").read_text()
+    (folder / "issued.json").write_text(index.replace('"version": 1', '"version": 99'))
+
+
+def no_index(folder: Path) -> None:
+    (folder / "issued.json").write_text("[]")
+
+
+def no_certificate(folder: Path) -> None:
+    (folder / "issued.json").unlink()
+    (folder / "gw-b.pem").write_text("nothing")
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (damaged_list, r"revoked\.pem: a list that can't be read"),
+        (other_key, r"ca\.key\.pem: not the key of the first certificate in .*ca\.pem"),
+        (other_version, r"issued\.json: version 99, and 1 is known"),
+        (no_index, r"issued\.json: no index of certificates"),
+        (no_certificate, r"gw-b\.pem: no certificate in PEM"),
+    ],
+)
+def test_a_file_of_an_authority_that_can_not_be_used_is_named(
+    authority: Authority, damage: Callable[[Path], None], why: str
+) -> None:
+    authority.issue("gw-a")
+    damage(authority.folder)
+    with pytest.raises(AuthorityError, match=why):
+        Authority(authority.folder).revoke(["gw-a"])
+
+
+def test_a_list_of_an_authority_whose_key_is_not_here_stays_as_it_is(tmp_path: Path) -> None:
+    ours, other = founding.found(tmp_path / "ca"), founding.found(tmp_path / "other")
+    other.issue("gw-x")
+    other.revoke(["gw-x"])
+    theirs = (other.folder / "revoked.pem").read_bytes()
+    other_ca = (other.folder / "ca.pem").read_bytes()
+    with (ours.folder / "ca.pem").open("ab") as trusted:
+        trusted.write(other_ca)
+    with (ours.folder / "revoked.pem").open("ab") as lists:
+        lists.write(theirs)
+    ours.issue("gw-a")
+    ours.revoke(["gw-a"])
+    assert theirs.strip() in (ours.folder / "revoked.pem").read_bytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, x25519
 from cryptography.x509.oid import NameOID
 
 from gateway.trust.credentials import crl
@@ -44,3 +44,31 @@ def test_of_two_lists_the_one_with_the_greater_number_is_newer() -> None:
         for extensions in ((), [(x509.CRLNumber(1), False)], [(x509.CRLNumber(2), False)])
     )
     assert unnumbered < first < second
+
+
+def test_a_list_is_its_authoritys_if_it_names_and_signed_it() -> None:
+    key, other = ed25519.Ed25519PrivateKey.generate(), ec.generate_private_key(ec.SECP256R1())
+    revoked = made_by(key, "an office")
+    assert crl.has_signed(authority("an office", key.public_key()), revoked)
+    assert not crl.has_signed(authority("another", key.public_key()), revoked)
+    assert not crl.has_signed(authority("an office", other.public_key()), revoked)
+    exchange = x25519.X25519PrivateKey.generate().public_key()  # a key that signs nothing
+    assert not crl.has_signed(authority("an office", exchange), revoked)
+
+
+def named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def made_by(key: ed25519.Ed25519PrivateKey, name: str) -> x509.CertificateRevocationList:
+    builder = x509.CertificateRevocationListBuilder().issuer_name(named(name))
+    return builder.last_update(NOW).next_update(NOW + datetime.timedelta(days=1)).sign(key, None)
+
+
+def authority(
+    name: str, key: ed25519.Ed25519PublicKey | ec.EllipticCurvePublicKey | x25519.X25519PublicKey
+) -> x509.Certificate:
+    builder = x509.CertificateBuilder().subject_name(named(name)).issuer_name(named(name))
+    builder = builder.public_key(key).serial_number(1).not_valid_before(NOW)
+    builder = builder.not_valid_after(NOW + datetime.timedelta(days=1))
+    return builder.sign(ed25519.Ed25519PrivateKey.generate(), None)

@@ -6,7 +6,8 @@ import pytest
 
 from gateway.tools.provisioning import texts
 from gateway.trust.policy import policy_file
-from gateway.trust.policy.action import Action, ActionPlace, coap_action
+from gateway.trust.policy.action import Action, ActionError, ActionPlace, coap_action
+from gateway.trust.policy.explaining import Policies, explain
 from gateway.trust.policy.faults import AccessFileError
 from gateway.trust.policy.findings import findings
 from gateway.trust.policy.policy import Policy
@@ -283,3 +284,104 @@ def test_an_older_file_says_the_same_of_mqtt_and_nothing_of_the_rest() -> None:
         known = policy.principal("cert", "c", frozenset(claimed))
         assert bool(policy.may(known, Action.parse("publish r"))) is allowed
         assert not policy.may(known, Action.parse("subscribe a"))
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("campus/north/gw-a", ActionPlace("gw-a", "campus", "north")),
+        ("-/-/gw-a", ActionPlace("gw-a")),
+        ("campus/-/gw-a", ActionPlace("gw-a", "campus")),
+    ],
+)
+def test_a_place_is_read_as_it_is_written(text: str, place: ActionPlace) -> None:
+    assert ActionPlace.parse(text) == place
+    assert str(place) == text
+
+
+@pytest.mark.parametrize("text", ["", "gw-a", "a/gw-a", "a/b/c/d", "/b/gw-a", "a//gw-a", "a/b/"])
+def test_what_is_no_place_is_refused(text: str) -> None:
+    with pytest.raises(ActionError, match="is not DOMAIN/GROUP/GATEWAY"):
+        ActionPlace.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "action", "told"),
+    [
+        ("publish a/b", Action("publish", "a/b"), "publish a/b"),
+        (" subscribe  # ", Action("subscribe", "#"), "subscribe #"),
+        ("drain", Action("drain"), "drain"),
+        ("GET /", Action("GET", "/"), "GET /"),
+        ("PUT /sensors/valve", Action("PUT", "/sensors/valve"), "PUT /sensors/valve"),
+        ("POST /drain", Action("drain"), "drain"),
+        ("GET /clients", Action("clients"), "clients"),
+        ("DELETE /clients/a", Action("disconnect"), "disconnect"),
+        ("GET /members", Action("GET", "/members"), "GET /members"),
+        (
+            "GET /q/campus/-/gw-b/time",
+            Action("GET", "/time", ActionPlace("gw-b", "campus")),
+            "GET /time at campus/-/gw-b",
+        ),
+        ("GET /q/campus/-", Action("GET", "/q/campus/-"), "GET /q/campus/-"),
+    ],
+)
+def test_an_action_is_read_as_it_is_written_and_told_by_what_it_is(
+    text: str, action: Action, told: str
+) -> None:
+    assert Action.parse(text) == action
+    assert str(action) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "begins with none of"),
+        ("steal a", "begins with none of"),
+        ("publish", "has no topic or path"),
+        ("GET ", "has no topic or path"),
+        ("drain all", "has a target, and there is none"),
+        ("GET sensors", "has a path that does not begin with '/'"),
+        ("write sensors", "has a path that does not begin with '/'"),
+    ],
+)
+def test_what_is_no_action_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(ActionError, match=why) as refused:
+        Action.parse(text)
+    assert str(refused.value) == f"{text!r} {refused.value.why}"
+
+
+@pytest.mark.parametrize(
+    ("who", "roles", "via", "why"),
+    [
+        ("psk:thermometer", (), "", 'principals."psk:thermometer"'),
+        ("psk:bob", (), "", 'principals."psk:*"'),
+        ("cert:carol", (), "", 'principals."cert:*"'),
+        ("cert:carol", ("operator",), "", "of its certificate"),
+        ("psk:alice", ("reader",), "", 'of its certificate and principals."psk:alice"'),
+        ("console:dave", (), "", "access.default_roles"),
+        ("gateway:gw-b", (), "", "what it may vouch for"),
+        ("psk:bob", (), "gw-office", "what gw-office may vouch for"),
+    ],
+)
+def test_a_decision_says_where_the_roles_come_from(
+    who: str, roles: tuple[str, ...], via: str, why: str
+) -> None:
+    policy = made(GREENHOUSE)
+    told = explain(Policies(policy, policy), who, "GET /time", HERE, roles=roles, via=via)
+    assert told.why_roles == why
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "why"),
+    [
+        ("roles = 1", 2, "roles: is no table"),
+        ("[roles]\nx = 1", 3, "roles.x: is no table"),
+        ("principals = []", 2, "principals: is no table"),
+        ("[principals]\n'psk:a' = 'reader'", 3, "principals.psk:a: is no list of texts"),
+        ("[principals]\n'psk:a' = ['reader', 1]", 3, "principals.psk:a: is no list of texts"),
+    ],
+)
+def test_what_is_of_another_kind_is_told_by_line_and_key(text: str, line: int, why: str) -> None:
+    with pytest.raises(AccessFileError, match=why) as refused:
+        made(HEAD + text)
+    assert f"access.toml:{line}" in str(refused.value)

@@ -117,3 +117,16 @@ def test_nobody_who_was_let_in_ever_goes_and_there_are_never_too_many(
         for whose in "abcde":
             silent = [n for n, h in hall.open.items() if h == whose and n not in hall.accepted]
             assert len(silent) <= OF_HOST
+
+
+def test_of_a_host_those_that_were_let_in_meanwhile_are_no_longer_counted() -> None:
+    hall = Hall()
+    for number in range(OF_HOST):
+        hall.come(number, "a")
+    hall.asking |= {0, 1, 2, 3}
+    assert hall.come(4, "a") == [0]  # all ask, and the one that came first goes
+    hall.accepted |= {1, 2}
+    assert hall.come(5, "a") == []
+    assert hall.come(6, "a") == []
+    assert hall.come(7, "a") == [4]
+    assert len(hall.room) == len(hall.open) == 6

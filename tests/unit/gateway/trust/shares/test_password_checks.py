@@ -162,3 +162,26 @@ async def test_passwords_are_checked_where_no_priority_may_be_lowered(
     checks = PasswordChecks()
     assert await checks.run("192.0.2.1", "alice", lambda: True, lambda: True)
     assert not await checks.run("192.0.2.1", "alice", lambda: False, lambda: True)
+
+
+async def test_a_turn_whose_client_goes_as_it_comes_is_the_next_ones() -> None:
+    made = Checks()
+    first = made.client("192.0.2.1", "a")
+    await until(lambda: made.begun == ["a at 192.0.2.1"])
+    second, third = made.client("192.0.2.2", "b"), made.client("192.0.2.3", "c")
+    await until(lambda: made.checks.waiting == 2)
+    made.end()
+    await first
+    while made.checks.waiting == 2:  # until the turn of the second one has come
+        await asyncio.sleep(0)
+    second.cancel()
+    await until(lambda: made.begun == ["a at 192.0.2.1", "c at 192.0.2.3"])
+    made.end()
+    assert await third is False
+    assert second.cancelled()
+
+
+async def test_who_may_not_begin_when_its_turn_comes_lets_the_next_one_begin() -> None:
+    checks = PasswordChecks(1, proved_max=2)
+    assert await checks.run("192.0.2.1", "a", lambda: True, lambda: False) is None
+    assert await checks.run("192.0.2.1", "a", lambda: True, lambda: True) is True

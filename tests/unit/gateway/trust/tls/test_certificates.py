@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
 from authority import Authority
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,4 +67,20 @@ def test_a_certificate_without_a_name_that_can_be_used_is_refused(
 @given(st.binary(max_size=200))
 def test_no_bytes_raise_anything_else(der: bytes) -> None:
     with pytest.raises(CertificateError):
+        identify(der)
+
+
+@pytest.mark.parametrize(("characters", "is_taken"), [(256, True), (257, False)])
+def test_a_common_name_has_at_most_256_characters(characters: int, is_taken: bool) -> None:
+    key, now = Ed25519PrivateKey.generate(), datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC)
+    one = x509.NameAttribute(NameOID.COMMON_NAME, "n" * characters, _validate=False)
+    name = x509.Name([one])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).serial_number(1)
+    builder = builder.public_key(key.public_key()).not_valid_before(now)
+    builder = builder.not_valid_after(now + datetime.timedelta(days=1))
+    der = builder.sign(key, None).public_bytes(Encoding.DER)
+    if is_taken:
+        assert identify(der).name == "n" * 256
+        return
+    with pytest.raises(CertificateError, match="common name is empty or too long"):
         identify(der)

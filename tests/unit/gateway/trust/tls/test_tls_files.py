@@ -10,7 +10,7 @@ import pytest
 from authority import Authority, Issued
 
 from gateway.trust.credentials.tls_file_faults import TlsFileError
-from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles
+from gateway.trust.tls.context import ClientCertificate, Tls, TlsFiles, naming
 
 
 @pytest.fixture
@@ -170,3 +170,25 @@ def test_a_revocation_needs_no_room_on_a_disk(
     tls = Tls(files)
     assert tls.context.verify_flags & ssl.VERIFY_CRL_CHECK_LEAF
     assert tls.context.cert_store_stats()["crl"] == 1
+
+
+def test_clients_show_certificates_of_authorities_alone(server: Issued) -> None:
+    for kind in (ClientCertificate.OPTIONAL, ClientCertificate.REQUIRED):
+        with pytest.raises(ValueError, match=f"client certificates are {kind.value}: of whom"):
+            TlsFiles(server.certificate, server.key, kind)
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (ssl.SSLError(1, "[X] what OpenSSL says"), "what OpenSSL says"),
+        (OSError(13, "Permission denied"), "Permission denied"),
+        (ValueError("what is wrong"), "what is wrong"),
+        (ValueError(), "ValueError"),
+    ],
+)
+def test_an_error_of_what_is_below_names_the_file_and_the_field(error: Exception, why: str) -> None:
+    with pytest.raises(TlsFileError, match=why) as named, naming("key_file", Path("/a/key.pem")):
+        raise error
+    assert (named.value.field, named.value.path) == ("key_file", Path("/a/key.pem"))
+    assert named.value.__cause__ is error

@@ -156,3 +156,17 @@ def test_what_is_written_after_the_end_goes_nowhere(contexts: Contexts) -> None:
     assert meeting.client.read(1) == b""  # it was told of the end
     meeting.echo.transport.write(b"late")
     assert meeting.below.written == b""
+
+
+def test_a_layer_without_a_connection_takes_and_sends_nothing(contexts: Contexts) -> None:
+    meeting = Meeting(contexts)
+    meeting.shake_hands()
+    transport = meeting.echo.transport
+    meeting.layer.connection_lost(None)
+    before = bytes(meeting.below.written)
+    meeting.layer.data_received(b"late")
+    meeting.layer.send(b"late")
+    meeting.layer.close()
+    transport.write(b"late")
+    assert bytes(meeting.below.written) == before
+    assert meeting.echo.got == b""
