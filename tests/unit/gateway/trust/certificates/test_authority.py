@@ -468,8 +468,13 @@ def test_who_has_no_certificate_has_none_to_renew(authority: Authority) -> None:
     assert not authority.has("gw-a")
 
 
-def test_an_authority_that_has_ended_issues_nothing(tmp_path: Path) -> None:
-    authority = founding.found(tmp_path / "ca", days=-1)
+def test_an_authority_that_has_ended_issues_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = forms.now
+    with monkeypatch.context() as patched:
+        patched.setattr(forms, "now", lambda: real() - datetime.timedelta(days=20))
+        authority = founding.found(tmp_path / "ca", days=10)
     with pytest.raises(AuthorityError, match=r"ca\.pem: the authority itself has expired"):
         authority.issue("gw-a")
     assert authority.issued() == []

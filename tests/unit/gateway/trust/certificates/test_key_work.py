@@ -7,19 +7,28 @@ import hashlib
 import hmac
 import json
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat, pkcs12
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
+from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.tools import cli
 from gateway.trust.certificates import key_work, pkcs12_files, private_keys, unpacking
 from gateway.trust.certificates import x509_forms as forms
+from gateway.trust.certificates.holdings import HeldItem, ServingFile, held
 from gateway.trust.certificates.key_work import KeyWorkError
 from gateway.trust.certificates.pkcs12_files import KDF_ROUNDS, KeystoreContent, Pkcs12Error
 
@@ -360,3 +369,100 @@ def test_a_store_under_a_password_is_listed_too(
     (own,) = [one for one in told if one["field"] == "mqtt.certificate_file"]
     assert (own["name"], own["is_store"]) == ("gw-a", True)
     assert own["file"].endswith("own.p12")
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        ("2480 2404 0402 3000 0000", None),  # pieces within pieces
+        ("2404 0402 3000", None),
+        ("2480 0500 0000", "a string in pieces that are none"),
+        ("2402 0500", "a string in pieces that are none"),
+        ("2480 0400", "it ends within an element"),
+        ("2480 2480 0400 0000", "it ends within an element"),
+    ],
+)
+def test_a_string_in_pieces_is_of_strings_alone_and_ends(data: str, why: str | None) -> None:
+    if why is None:
+        key_work.check(bytes.fromhex(data))
+        return
+    with pytest.raises(key_work.NoDerError, match=why):
+        key_work.check(bytes.fromhex(data))
+
+
+def test_a_count_in_pieces_within_pieces_is_found() -> None:
+    counted = bytes.fromhex("3009 0403 000000 0202 7fff") * 100
+    inner = b"\x30\x82" + len(counted).to_bytes(2) + counted
+    part = b"\x04\x82" + len(inner).to_bytes(2) + inner
+    within = b"\x24\x80" + part + b"\0\0"
+    with pytest.raises(KeyWorkError, match="3276700 times"):
+        key_work.check(b"\x24\x80" + within + b"\0\0")
+
+
+def test_a_file_of_keys_is_small_and_what_is_no_base64_is_left_to_who_opens_it() -> None:
+    with pytest.raises(KeyWorkError, match="262145 bytes, over 262144"):
+        key_work.check_pem(bytes(key_work.MOST_BYTES + 1))
+    key_work.check_pem(bytes(key_work.MOST_BYTES))
+    head, end = b"-----BEGIN ENCRYPTED PRIVATE KEY-----", b"-----END ENCRYPTED PRIVATE KEY-----"
+    key_work.check_pem(head + b"\n!!!!\n" + end)
+    with pytest.raises(private_keys.PrivateKeyError, match="the password does not open the key"):
+        private_keys.load(head + b"\n!!!!\n" + end, PASSWORD)
+
+
+def test_a_key_of_another_kind_is_none_to_issue_for() -> None:
+    other = ec.generate_private_key(ec.SECP384R1())
+    pem = other.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    with pytest.raises(private_keys.PrivateKeyError, match="neither Ed25519 nor P-256"):
+        private_keys.load(pem)
+    now = CERTIFICATE.not_valid_before_utc
+    builder = x509.CertificateBuilder().subject_name(CERTIFICATE.subject).serial_number(1)
+    builder = builder.issuer_name(CERTIFICATE.subject).public_key(other.public_key())
+    own = builder.not_valid_before(now).not_valid_after(CERTIFICATE.not_valid_after_utc)
+    signed = own.sign(other, hashes.SHA256())
+    data = pkcs12.serialize_key_and_certificates(b"x", other, signed, None, NoEncryption())
+    with pytest.raises(Pkcs12Error, match="neither Ed25519 nor P-256"):
+        pkcs12_files.unpack(data, None)
+    assert pkcs12_files.unpack_any(data, None).certificate == signed
+    bare = pkcs12.serialize_key_and_certificates(b"x", KEY, None, None, NoEncryption())
+    with pytest.raises(Pkcs12Error, match="a key without a certificate"):
+        pkcs12_files.unpack_any(bare, None)
+
+
+def test_a_file_that_is_not_opened_in_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacking, "PATIENCE_S", 0.001)
+    with pytest.raises(Pkcs12Error, match=r"it is not opened within 0\.001 s"):
+        unpacking.unpacked(HONEST, PASSWORD)
+
+
+def test_what_is_held_is_told_with_its_end_its_kind_or_why_it_is_not_read(tmp_path: Path) -> None:
+    key = rsa.generate_private_key(65_537, 2_048)
+    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "an office")])
+    now = CERTIFICATE.not_valid_before_utc
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).serial_number(255)
+    builder = builder.public_key(key.public_key()).not_valid_before(now)
+    of_rsa = builder.not_valid_after(now + timedelta(days=2)).sign(key, hashes.SHA256())
+    file, missing = tmp_path / "own.pem", tmp_path / "missing.pem"
+    file.write_bytes(of_rsa.public_bytes(Encoding.PEM) + CERTIFICATE.public_bytes(Encoding.PEM))
+    files = [
+        ServingFile("mqtts.certificate_file", file, file, "MQTT"),
+        ServingFile("coaps.client_crl_file", missing, missing, "CoAP"),
+    ]
+    first, second, unread = held(iter(files))
+    assert (first.what, first.key, first.name, first.serial) == (
+        *("certificate", "RSA 2048"),
+        *("O=an office", "ff"),
+    )
+    assert second.key == "P-256"
+    assert [first.state(now + timedelta(days=days)) for days in (0, 1.5, 2, 2.5)] == [
+        "ends in 2 days",
+        "ends in 0 days",
+        "ends in 0 days",
+        "ended",
+    ]
+    assert (unread.what, unread.state(now), unread.days_left(now)) == (
+        *("revocation list", "No such file or directory"),
+        None,
+    )
+    assert HeldItem(files[1], "revocation list").state(now) == "does not end"
+    told = unread.as_json(now)
+    assert (told["why"], told["ends"], told["serial"]) == ("No such file or directory", None, None)

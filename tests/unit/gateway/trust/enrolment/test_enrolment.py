@@ -10,7 +10,9 @@ import datetime
 import errno
 import json
 import os
+import socket
 import ssl
+import threading
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from gateway.base import replaced_file
 from gateway.trust.certificates import authority_folder, founding, private_keys, token_book
 from gateway.trust.certificates import x509_forms as forms
-from gateway.trust.certificates.authority import Authority, NotNotedError
+from gateway.trust.certificates.authority import Authority, NotIssuedError, NotNotedError
 from gateway.trust.certificates.issued import IssuedIndex
 from gateway.trust.certificates.signature_keys import PrivateKey
 from gateway.trust.certificates.token_book import TokenBook, TokenGrant
@@ -675,3 +677,192 @@ async def test_what_a_service_says_that_can_not_stand_is_not_written(
             with pytest.raises(ValueError):
                 await followed.look()
     assert {one.name: one.read_bytes() for one in followed.folder.iterdir()} == before
+
+
+def refusal(
+    serving: EnrolmentDesk, method: str, path: str, body: object, shown: bytes | None = None
+) -> tuple[int, str]:
+    with pytest.raises(desk.RefusedRequestError) as refused:
+        serving.answer(method, path, json.dumps(body).encode(), desk.Asker("192.0.2.1", shown))
+    return refused.value.status, str(refused.value)
+
+
+def test_what_is_wrong_with_a_request_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = founding.found(tmp_path / "ca")
+    authority.issue("gw-a")
+    serving, key = EnrolmentDesk(authority, time.time), private_keys.make("p256")
+    request = requests.asked(key, "gw-a")
+    enrol = {"name": "gw-a", "request": request, "secret": "00"}
+    assert refusal(serving, "POST", "/other", {}) == (404, "there is no such request")
+    assert refusal(serving, "GET", requests.ENROL, {}) == (404, "there is no such request")
+    for body, why in (
+        ([], "no JSON object"),
+        (enrol | {"name": 1}, "name: no text"),
+        (enrol | {"request": "x"}, "request: no PKCS#10 in PEM"),
+        (enrol | {"secret": "xy"}, "secret: not hexadecimal"),
+    ):
+        assert refusal(serving, "POST", requests.ENROL, body) == (400, why)
+    assert refusal(serving, "POST", requests.RENEW, {"request": request}) == (
+        401,
+        "no certificate was shown",
+    )
+    (own,) = authority.issued()
+    der = own.certificate.public_bytes(serialization.Encoding.DER)
+
+    def taken_back(*_: object, **__: object) -> None:
+        raise NotIssuedError("it was taken back")
+
+    monkeypatch.setattr(Authority, "renew", taken_back)
+    assert refusal(serving, "POST", requests.RENEW, {"request": request}, der) == (
+        403,
+        "it was taken back",
+    )
+
+
+def test_a_request_is_signed_by_the_key_that_it_is_for() -> None:
+    key = private_keys.make("ed25519")
+    assert private_keys.same_key(requests.key_of(requests.asked(key, "gw-a")), key.public_key())
+    found = x509.load_pem_x509_csr(requests.asked(key, "gw-a").encode())
+    der = bytearray(found.public_bytes(serialization.Encoding.DER))
+    der[-1] ^= 1
+    other = x509.load_der_x509_csr(bytes(der)).public_bytes(serialization.Encoding.PEM)
+    with pytest.raises(requests.EnrolmentRequestError, match="not signed by its own key"):
+        requests.key_of(other.decode())
+
+
+def test_an_answer_is_read_as_it_was_written_and_nothing_else() -> None:
+    for answer in (
+        requests.EnrolmentAnswer("a", "r"),
+        requests.EnrolmentAnswer("a", "r", "c", {"w": 1}),
+    ):
+        assert requests.EnrolmentAnswer.parse(json.dumps(answer.as_json()).encode()) == answer
+    for wrong, why in (
+        (b"{", "no JSON"),
+        (b"1", "no JSON object"),
+        (b"{}", "authorities: no text"),
+        (b'{"authorities": "a"}', "revoked: no text"),
+        (b'{"authorities": "a", "revoked": "r", "certificate": 1}', "certificate: no text"),
+        (b'{"authorities": "a", "revoked": "r", "welcome": []}', "welcome: no object"),
+    ):
+        with pytest.raises(requests.EnrolmentRequestError, match=rf"^{why}$"):
+            requests.EnrolmentAnswer.parse(wrong)
+
+
+async def said_to(at: str, data: bytes, *, ends: bool = False) -> bytes:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    host, _, port = at.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+    writer.write(data)
+    if ends:
+        await writer.drain()
+        writer.close()
+        return b""
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def test_what_is_no_request_is_answered_by_its_kind(fleet: Fleet) -> None:
+    for data, status in (
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET /other HTTP/1.1\r\nHost: x\r\n\r\n", b"404"),
+        (b"GET /trust HTTP/1.1\r\n" + b"a: b\r\n" * (service.LINES_MAX + 1), b"431"),
+    ):
+        assert (await said_to(fleet.at, data))[9:12] == status
+    await said_to(fleet.at, b"", ends=True)  # it leaves before all is there
+    await said_to(fleet.at, b"GET /trust HTTP/1.1\r\nHost: x\r\n", ends=True)
+    answer = await said_to(fleet.at, b"GET /trust?a=b HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+
+
+class FailingDesk(EnrolmentDesk):
+    """A desk that can't read its authority's files, or waits before it says so."""
+
+    def __init__(self, authority: Authority, may_end: threading.Event) -> None:
+        super().__init__(authority, time.time)
+        self.may_end = may_end
+        self.asked = 0
+
+    def answer(self, *_: object) -> requests.EnrolmentAnswer:
+        self.asked += 1
+        self.may_end.wait(20)
+        raise PermissionError(errno.EACCES, "not for you")
+
+
+async def test_a_service_says_that_its_files_fail_and_its_log_says_how(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service, "LOOK_S", 0.01)
+    monkeypatch.setattr(service, "CONNECTIONS_MAX", 1)
+    authority, may_end = founding.found(tmp_path / "ca"), threading.Event()
+    failing = FailingDesk(authority, may_end)
+    serving = EnrolmentService(authority, failing)
+    loop = asyncio.get_running_loop()
+    real, failures = loop.sock_accept, [OSError(errno.EMFILE, "too many open files")]
+
+    async def accept(listening: socket.socket) -> object:
+        if failures:
+            raise failures.pop()
+        return await real(listening)
+
+    monkeypatch.setattr(loop, "sock_accept", accept)
+    at = f"127.0.0.1:{await serving.start('127.0.0.1', 0)}"
+    asked = b"GET /trust HTTP/1.1\r\nHost: x\r\n\r\n"
+    first = asyncio.ensure_future(said_to(at, asked))
+    while not failing.asked:
+        await asyncio.sleep(0.001)
+    with pytest.raises((OSError, ssl.SSLError)):  # all the room is taken by who asks
+        await said_to(at, asked)
+    may_end.set()
+    answer = await first
+    assert answer.startswith(b"HTTP/1.1 500")
+    assert b"see the service's log" in answer
+    (authority.folder / "issued.json").write_text("[]")
+    while "no index of certificates" not in caplog.text:
+        await asyncio.sleep(0.001)
+    assert "no connection is taken: [Errno 24]" in caplog.text
+    assert "not for you" in caplog.text
+    assert failing.asked == 1
+    left = asyncio.ensure_future(said_to(at, b"GET"))
+    await asyncio.sleep(0.01)
+    await serving.stop()
+    with contextlib.suppress(OSError):
+        assert await left == b""
+
+
+async def test_what_answers_in_the_services_place_is_named(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(client, "TIMEOUT_S", 0.3)
+    folder = fleet.authority.folder
+    fleet.authority.issue("other", roles=["enrolment"])
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(folder / "other.pem", folder / "other.key.pem")
+    answers = [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]", "can't be read: no JSON object"),
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 1\r\n\r\nx", "Busy$"),
+        (b'HTTP/1.1 400 Bad\r\nContent-Length: 13\r\n\r\n{"error":"x"}', ": x$"),
+        (b"nonsense", "nonsense"),
+    ]
+    sent = [answer for answer, _ in answers]
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1 << 16)
+        writer.write(sent.pop(0))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=made)
+    at = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    asker = EnrolmentClient(at, (folder / "ca.pem").read_text())
+    for _, why in answers:
+        with pytest.raises(ServiceError, match=why):
+            await asyncio.to_thread(asker.trust)
+    server.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        at = f"127.0.0.1:{silent.getsockname()[1]}"
+        asker = EnrolmentClient(at, (folder / "ca.pem").read_text())
+        with pytest.raises(ServiceError, match=r"no answer within 0\.3 s"):
+            await asyncio.to_thread(asker.trust)

@@ -341,7 +341,7 @@ def test_an_action_is_read_as_it_is_written_and_told_by_what_it_is(
         ("GET ", "has no topic or path"),
         ("drain all", "has a target, and there is none"),
         ("GET sensors", "has a path that does not begin with '/'"),
-        ("write sensors", "has a path that does not begin with '/'"),
+        ("DELETE sensors/", "has a path that does not begin with '/'"),
     ],
 )
 def test_what_is_no_action_is_refused_with_the_reason(text: str, why: str) -> None:

@@ -166,19 +166,22 @@ async def test_passwords_are_checked_where_no_priority_may_be_lowered(
 
 async def test_a_turn_whose_client_goes_as_it_comes_is_the_next_ones() -> None:
     made = Checks()
+
+    async def gives_way() -> None:
+        await made.checks.run("192.0.2.2", "b", lambda: True, lambda: False)
+        third.cancel()  # its turn has just come
+
     first = made.client("192.0.2.1", "a")
     await until(lambda: made.begun == ["a at 192.0.2.1"])
-    second, third = made.client("192.0.2.2", "b"), made.client("192.0.2.3", "c")
-    await until(lambda: made.checks.waiting == 2)
-    made.end()
-    await first
-    while made.checks.waiting == 2:  # until the turn of the second one has come
-        await asyncio.sleep(0)
-    second.cancel()
-    await until(lambda: made.begun == ["a at 192.0.2.1", "c at 192.0.2.3"])
-    made.end()
-    assert await third is False
-    assert second.cancelled()
+    second = asyncio.ensure_future(gives_way())
+    await asyncio.sleep(0)
+    third, fourth = made.client("192.0.2.3", "c"), made.client("192.0.2.4", "d")
+    await until(lambda: made.checks.waiting == 3)
+    made.end(2)
+    await asyncio.gather(first, second)
+    assert await fourth is False
+    assert third.cancelled()
+    assert made.begun == ["a at 192.0.2.1", "d at 192.0.2.4"]
 
 
 async def test_who_may_not_begin_when_its_turn_comes_lets_the_next_one_begin() -> None:

@@ -70,6 +70,7 @@ def test_no_bytes_raise_anything_else(der: bytes) -> None:
         identify(der)
 
 
+@pytest.mark.filterwarnings("ignore:Attribute's length")
 @pytest.mark.parametrize(("characters", "is_taken"), [(256, True), (257, False)])
 def test_a_common_name_has_at_most_256_characters(characters: int, is_taken: bool) -> None:
     key, now = Ed25519PrivateKey.generate(), datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC)
