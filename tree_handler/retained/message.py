@@ -20,7 +20,7 @@ PHYSICAL_MAX = 1 << 62
 """Beyond it no stamp is believed: it could hardly be surpassed."""
 ORIGIN_BYTES_MAX = 255
 AGE_MS_MAX = 1 << 62
-"""What is as old, or is to last as long, is refused: it grows, and is told to others as 64 bits."""
+"""An age, or a time to live, of so many is refused: it grows, and is told to others as 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What one gateway tells another of retained topics: each field at its bounds, and nothing else."""
+"""Messages of gateways on retained topics: each field at its bounds, and nothing else."""
 
 from __future__ import annotations
 

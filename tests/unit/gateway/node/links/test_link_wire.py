@@ -319,7 +319,7 @@ def test_messages_in_pieces_may_have_17_mib_together_and_those_that_are_whole_co
 def proof_of(
     own_id: str, acceptor_id: str, epoch: int, port: int = 0, label: bytes = b"dial"
 ) -> bytes:
-    """What a gateway of this id proves that holds the key, as the module's text has it."""
+    """The proof of a gateway of this id that holds the key, as the module's text has it."""
     signed = msgpack.packb(
         [label, "t", own_id, acceptor_id, NONCE_D, NONCE_A, "flood", epoch, port]
     )

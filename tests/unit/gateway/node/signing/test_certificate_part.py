@@ -22,7 +22,7 @@ from gateway.node.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.node.signing.own import OwnKey
 from gateway.node.signing.ring import fingerprint_of
 from gateway.node.signing.topics import CERTIFICATES
-from gateway.node.signing.trust import Trust
+from gateway.node.signing.trust import MAX_CERTIFICATE_BYTES, Trust
 from tree_handler.errors import ProtocolError
 
 values = st.recursive(
@@ -352,3 +352,44 @@ def test_who_asks_for_the_same_gateway_a_thousand_times_is_answered_once(peers: 
     peer.part.receive(1, CERTIFICATES, msgpack.packb(row), 0.0)
     ((link, (kind, chains)),) = peer.sent
     assert (link, kind, len(chains)) == (1, CertificateKind.CHAINS, 1)
+
+
+@pytest.mark.parametrize(
+    "row", [b"der", [], [b"x"] * 5, ["x"], [b"x" * (MAX_CERTIFICATE_BYTES + 1)], None]
+)
+def test_what_is_no_chain_of_certificates_is_refused(peers: list[Peer], row: object) -> None:
+    message = msgpack.packb((int(CertificateKind.CHAINS), [row]))
+    with pytest.raises(ProtocolError, match="chain of certificates"):
+        peers[0].part.receive(1, CERTIFICATES, message, 0.0)
+
+
+def test_gateways_that_nobody_knows_are_remembered_up_to_a_number_and_the_first_goes_first(
+    peers: list[Peer],
+) -> None:
+    a, b, c = peers
+    a.part.unknown("gw-b", 1)
+    for number in range(certificate_part.MAX_UNKNOWN - 1):
+        a.part.unknown(f"gw-{number}", 1)
+    a.part.receive(1, CERTIFICATES, said(CertificateKind.CHAINS, [b.keys.chain]), 0.0)
+    assert a.asked_anew == 1  # it was known that something of gw-b was refused
+    a.part.unknown("gw-c", 1)
+    for number in range(certificate_part.MAX_UNKNOWN):
+        a.part.unknown(f"gw-x{number}", 1)
+    a.part.receive(1, CERTIFICATES, said(CertificateKind.CHAINS, [c.keys.chain]), 0.0)
+    assert a.asked_anew == 1  # that of gw-c is forgotten
+
+
+def test_many_certificates_go_in_messages_that_are_soon_full(
+    peers: list[Peer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b, c = peers
+    for other in (b, c):
+        a.keys.ring.add(other.keys.chain)
+    monkeypatch.setattr(certificate_part, "ANSWER_BYTES", 1)
+    a.part.receive(1, CERTIFICATES, said(CertificateKind.WANT_OF, ["gw-b", "gw-c", "gw-b"]), 0.0)
+    assert [(row[0], len(row[1])) for _, row in a.sent] == [(CertificateKind.CHAINS, 1)] * 2
+    assert a.sent[0][1][1][0] == [*b.keys.chain]
+
+
+def said(kind: CertificateKind, rows: list[Any]) -> bytes:
+    return bytes(msgpack.packb((int(kind), rows)))

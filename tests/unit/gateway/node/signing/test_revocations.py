@@ -25,8 +25,9 @@ from hypothesis import strategies as st
 
 from gateway.node.links.node import TreeNode
 from gateway.node.signing import revocation_part, revoking
+from gateway.node.signing.newest_lists import NewestLists
 from gateway.node.signing.revocation_part import RevocationKind, RevocationPart
-from gateway.node.signing.revocations import FILE_NAME, Revocations
+from gateway.node.signing.revocations import FILE_NAME, Revocations, kept_lists
 from gateway.node.signing.revoking import Revoking, UntrustedListError
 from gateway.node.signing.topics import REVOCATIONS
 from gateway.trust.credentials import crl as crls
@@ -423,3 +424,34 @@ def test_a_list_that_is_never_valid_is_asked_for_ever_more_rarely(
         asked += len(b.sent)
         settle((a, b, 1))
     assert 30 <= asked <= 45
+
+
+def test_a_list_is_taken_of_an_authority_that_is_trusted_and_up_to_its_size(
+    tmp_path: Path,
+) -> None:
+    ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
+    newest = NewestLists(Revoking((ours.x509,)), ())
+    name, now = crls.name_of(ours.x509), datetime.now(UTC)
+    assert newest.encoded(name) is None
+    with pytest.raises(UntrustedListError, match="too large, bytes: 1048577"):
+        newest.take(name, bytes((1 << 20) + 1), now)
+    with pytest.raises(UntrustedListError, match="of an authority that is not trusted"):
+        newest.take(crls.name_of(other.x509), der(made(other)), now)
+    first = der(made(ours, 1))
+    assert newest.take(name, first, now)
+    assert not newest.take(name, first, now)
+    assert newest.encoded(name) == first
+    assert not newest.is_newer(crls.name_of(other.x509), (9, 9.0))
+
+
+def test_who_only_looks_reads_the_lists_that_are_whole_and_leaves_a_damaged_file(
+    tmp_path: Path,
+) -> None:
+    authority = Authority(tmp_path)
+    assert kept_lists(tmp_path) == []
+    whole = made(authority).public_bytes(Encoding.PEM)
+    file = tmp_path / FILE_NAME
+    file.write_bytes(whole + whole[:100])
+    assert [der(one) for one in kept_lists(tmp_path)] == [der(x509.load_pem_x509_crl(whole))]
+    assert file.read_bytes() == whole + whole[:100]
+    assert kept_lists(tmp_path / "missing") == []

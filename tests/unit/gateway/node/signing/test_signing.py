@@ -5,19 +5,28 @@ from __future__ import annotations
 import functools
 import tempfile
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from authority import DAY, Authority, Issued
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
+from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.node.links.handshake import HandshakeError
+from gateway.node.links.link_tls import LinkTls
 from gateway.node.signing.fleet_keys import FleetKeys, SigningFiles
 from gateway.node.signing.own import OwnKey
 from gateway.node.signing.ring import MAX_KEYS, CertificateRing, fingerprint_of
 from gateway.node.signing.trust import Trust, UntrustedError
 from gateway.trust.credentials.tls_file_faults import TlsFileError
+from gateway.trust.tls.context import ClientCertificate, TlsFiles
 from tree_handler.proof import MAX_SIGNATURE_BYTES, Verdict, context
 from tree_handler.seal import Seals
 from tree_handler.spanning.election import Identity
@@ -279,3 +288,76 @@ def test_a_life_that_began_with_an_earlier_certificate_still_stands_for_election
     keys.follow_time(now_s + 200 * DAY.total_seconds())
     assert seals.is_candidate(root)
     assert not keys.verify("gw-a", MESSAGE, issued.signer.sign(MESSAGE))
+
+
+def of_kind(
+    authority: Authority, folder: Path, key: ec.EllipticCurvePrivateKey, *extensions: Any
+) -> Issued:
+    """A gateway's certificate for a key, with these extensions alone beside its role."""
+    role = x509.UniformResourceIdentifier("urn:hedgerow:role:gateway")
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gw-a")])
+    now = datetime.now(UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(authority.x509.subject)
+    builder = builder.public_key(key.public_key()).serial_number(7).not_valid_before(now - DAY)
+    builder = builder.not_valid_after(now + DAY)
+    for extension in (x509.SubjectAlternativeName([role]), *extensions):
+        builder = builder.add_extension(extension, critical=False)
+    made = builder.sign(authority.key, hashes.SHA256())
+    certificate, key_file = folder / "made.pem", folder / "made.key.pem"
+    certificate.write_bytes(made.public_bytes(Encoding.PEM))
+    key_file.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    key_file.chmod(0o600)
+    return Issued(certificate, key_file, made)
+
+
+def test_a_certificate_without_usages_is_for_all_and_one_that_signs_nothing_is_none(
+    authority: Authority, tmp_path: Path
+) -> None:
+    key, trusted = ec.generate_private_key(ec.SECP256R1()), trust(authority)
+    bare = of_kind(authority, tmp_path, key)
+    facts = trusted.check((bare.der,), time.time())
+    assert (facts.gateway_id, facts.only_receives) == ("gw-a", False)
+    usage = dict.fromkeys(
+        ("content_commitment", "key_encipherment", "data_encipherment", "key_cert_sign"), False
+    ) | dict.fromkeys(("crl_sign", "encipher_only", "decipher_only"), False)
+    for signs in (True, False):
+        told = x509.KeyUsage(digital_signature=signs, key_agreement=True, **usage)
+        issued = of_kind(authority, tmp_path, key, told)
+        if signs:
+            assert trusted.check((issued.der,), time.time()).gateway_id == "gw-a"
+            continue
+        with pytest.raises(UntrustedError, match="not for signatures: 'gw-a'"):
+            trusted.check((issued.der,), time.time())
+
+
+def test_a_key_of_another_kind_signs_nothing(authority: Authority, tmp_path: Path) -> None:
+    issued = of_kind(authority, tmp_path, ec.generate_private_key(ec.SECP384R1()))
+    with pytest.raises(UntrustedError, match="neither Ed25519 nor P-256: 'gw-a'"):
+        trust(authority).check((issued.der,), time.time())
+    with pytest.raises(TlsFileError, match="signs no batches: it is neither Ed25519 nor P-256"):
+        OwnKey.read(issued.certificate, issued.key)
+
+
+def test_links_have_an_authority(authority: Authority) -> None:
+    issued = authority.issue("gw-a", is_gateway=True)
+    with pytest.raises(ValueError, match="links without an authority"):
+        Trust.read(TlsFiles(issued.certificate, issued.key))
+    with pytest.raises(TlsFileError, match="without an authority of gateways") as named:
+        LinkTls(TlsFiles(issued.certificate, issued.key), "gw-a")
+    assert named.value.field == "client_ca_file"
+
+
+def test_a_certificate_that_says_no_usage_opens_links_and_one_of_nobody_none(
+    authority: Authority, tmp_path: Path
+) -> None:
+    issued = of_kind(authority, tmp_path, ec.generate_private_key(ec.SECP256R1()))
+    required = ClientCertificate.REQUIRED
+    files = TlsFiles(issued.certificate, issued.key, required, authority.file)
+    links = LinkTls(files, "gw-a")
+    assert links.dialled(issued.der) == "gw-a"
+    with pytest.raises(HandshakeError, match='certificate: "certificate that can\'t be read"'):
+        links.dialled(b"")
+    with pytest.raises(HandshakeError, match="without the role gateway: 'collector'"):
+        links.dialled(authority.issue("collector", is_collector=True).der)
