@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler import origin_clocks
+from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.clock_readings import (
     DRIFT_BITS,
     MAX_GATEWAYS,
@@ -27,6 +28,7 @@ from tree_handler.origin_clocks import (
     SAVED_US,
     STAMP_US,
     OriginClocks,
+    life_of,
 )
 from tree_handler.routing.locator import GatewayLocation
 
@@ -448,3 +450,13 @@ def test_what_no_gateway_tells_is_refused(row: object) -> None:
     assert origin_clocks.unpack(msgpack.packb([["a", 1, 1, False]])) == [("a", 1, 1, False)]
     with pytest.raises(ProtocolError):
         origin_clocks.unpack(msgpack.packb([["a", 1, 1, False], row]))
+
+
+def test_a_life_whose_clock_is_told_of_is_one_that_there_can_be() -> None:
+    for epoch in (1, MAX_BOOT_EPOCH):
+        assert life_of("gw-a", epoch) == ("gw-a", epoch)
+    for wrong in (0, MAX_BOOT_EPOCH + 1, True, 1.0, None):
+        with pytest.raises(ProtocolError, match="life whose clock is told of"):
+            life_of("gw-a", wrong)
+    with pytest.raises(ProtocolError, match="gateway whose clock is told of"):
+        life_of("GW", 1)

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 from gateway.node.links.gathering import GATHER_S, MANY, Gathering
-from tree_handler.batch import MAX_ENTRIES, Entry, Row
+from gateway.node.links.outbox import Outbox
+from tree_handler.batch import MAX_ENTRIES, Entry, Flags, Row
 
 ROW = Entry("t", b"x").row()
 
@@ -38,3 +39,20 @@ async def test_a_full_batch_does_not_wait() -> None:
     assert sent == [[ROW] * MANY]
     await asyncio.sleep(2 * GATHER_S)
     assert len(sent) == 1
+
+
+async def test_who_has_gone_is_told_nothing_and_others_hear_that_the_log_refused() -> None:
+    outbox = Outbox(lambda: None)
+    gone, waiting, kept = (outbox.add(Entry("t", b"", 1), control=False) for _ in range(3))
+    assert outbox.add(Entry("t", b""), control=False) is None
+    assert gone is not None
+    assert waiting is not None
+    assert kept is not None
+    gone.cancel()
+    rows, done = outbox.take()
+    assert {flags: len(some) for flags, some in rows.items()} == {Flags.LOGGED: 3, Flags.NONE: 1}
+    refused = OSError("full")
+    for tell, error in zip(done, (refused, refused, None), strict=True):
+        tell(error)
+    assert (gone.cancelled(), waiting.exception(), kept.result()) == (True, refused, None)
+    assert outbox.take() == ({}, [])

@@ -6,6 +6,7 @@ import asyncio
 import errno
 from pathlib import Path
 
+import msgpack
 import pytest
 from tree_host import until
 from unreadable_files import Unreadable
@@ -13,7 +14,7 @@ from unreadable_files import Unreadable
 from gateway.log.message_log import LogError, MessageLog
 from gateway.node.links.handshake import Credentials
 from gateway.node.links.node import TreeNode
-from gateway.node.links.routed_file import FILE_NAME
+from gateway.node.links.routed_file import FILE_NAME, RoutedFile
 from gateway.node.links.routed_part import RoutedPart
 from gateway.node.links.settings import NodeReceiver, NodeSettings
 from tree_handler import batch
@@ -262,3 +263,21 @@ async def test_what_a_gateway_wants_is_told_anew_when_the_page_of_the_log_where_
         await part.stop()
         await node.stop()
         log.close()
+
+
+def test_what_is_owed_is_read_as_it_was_written_and_a_file_of_a_later_release_is_set_aside(
+    tmp_path: Path,
+) -> None:
+    kept = RoutedFile(tmp_path)
+    assert kept.read() is None
+    accounts = [(1, 9, [("gw-b", 3, [(1, 4), (6, 9)])])]
+    record = Interest("gw-a", 1, 2, frozenset({"t"}))
+    kept.write(77, [record], accounts, [("gw-c", 5, 6)])
+    assert RoutedFile(tmp_path).read() == (77, [record], accounts, [("gw-c", 5, 6)])
+    file = tmp_path / FILE_NAME
+    file.write_bytes(msgpack.packb([1, 77, [], []]))
+    assert RoutedFile(tmp_path).read() == (77, [], [], [])
+    for wrong in ([3, 77, [], [], []], [1, 77, [], [], []], [2, 77, [], []]):
+        file.write_bytes(msgpack.packb(wrong))
+        assert RoutedFile(tmp_path).read() is None
+        assert not file.exists()  # it is set aside

@@ -242,3 +242,15 @@ def test_who_comes_and_goes_stands_in_the_audit_trail_and_does_not_fill_it(tmp_p
     for number in range(1_000):
         come_and_go(f"gw-x{number}")
     assert len(trail()) <= NOTED_AT_ONCE + 2
+
+
+def test_members_are_known_though_the_trail_can_not_tell_of_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "audit.jsonl").mkdir()  # nothing can be appended to it
+    members = Members(tmp_path)
+    told = record("gw-2")
+    header = SimpleNamespace(origin="gw-2", epoch=1)
+    members.receive(Entry(TOPIC + "gw-2", told.encode()), cast(batch.Header, header))
+    assert members.known.get("gw-2") == told
+    assert "the audit trail can't be written" in caplog.text

@@ -535,3 +535,16 @@ def test_a_list_of_an_authority_whose_key_is_not_here_stays_as_it_is(tmp_path: P
     ours.issue("gw-a")
     ours.revoke(["gw-a"])
     assert theirs.strip() in (ours.folder / "revoked.pem").read_bytes()
+
+
+def test_in_a_roll_over_what_all_have_to_trust_is_issued_by_the_one_before(
+    authority: Authority,
+) -> None:
+    (old,) = authority.trusted()
+    founding.begin_roll_over(authority)
+    fresh = authority.trusted()[0]
+    authority.issue("enrolment", is_oldest=True)
+    certificate(authority, "enrolment").verify_directly_issued_by(old)
+    authority.issue("gw-a")
+    certificate(authority, "gw-a").verify_directly_issued_by(fresh)
+    assert authority.vouching() == old
