@@ -217,3 +217,13 @@ def test_what_is_saved_is_taken_up_as_it_was_and_all_that_is_open_is_claimed() -
         (("gw-a", 299), 4, [(B, 2, 0), (C, 2, 0)]),
         (("gw-a", 300), 5, [(C, 5, 0)]),
     ]
+
+
+def test_what_is_for_everybody_is_kept_in_256_ranges_too() -> None:
+    here = accounts()
+    here.ended(300, 513)
+    here.for_everybody(300, odd(256))
+    assert here.save() == [[300, 513, [["", 0, list(odd(256))]]]]
+    here.for_everybody(300, odd(257))
+    ((_, _, ((_, _, kept),)),) = here.save()
+    assert len(kept) == 257 - 64
