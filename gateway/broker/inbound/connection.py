@@ -81,6 +81,7 @@ class Connection(asyncio.Protocol):
         self._packets: list[bytes] = []
         """Whole packets that are not handled yet, from `_at` on."""
         self._at = 0
+        self._is_greeted = False
 
     # -- the transport's calls -----------------------------------------------------------------
 
@@ -202,6 +203,8 @@ class Connection(asyncio.Protocol):
         scanner = self.peer.scanner
         if self.peer.publisher is not None:
             self._packets = scanner.take(PORTION)
+        elif self._is_greeted:  # whatever became of the first packet, no second one is a first
+            return False
         else:
             self._service.first_packets.check_begins(scanner)
             self._packets = scanner.take(1)
@@ -221,6 +224,7 @@ class Connection(asyncio.Protocol):
 
         """
         first, self._packets = self._packets[0], []
+        self._is_greeted = True
         self._service.first_packets.receive(self.peer, first)
 
     def _fail(self, error: PacketError) -> None:
