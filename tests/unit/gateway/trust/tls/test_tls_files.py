@@ -191,4 +191,3 @@ def test_an_error_of_what_is_below_names_the_file_and_the_field(error: Exception
     with pytest.raises(TlsFileError, match=why) as named, naming("key_file", Path("/a/key.pem")):
         raise error
     assert (named.value.field, named.value.path) == ("key_file", Path("/a/key.pem"))
-    assert named.value.__cause__ is error
