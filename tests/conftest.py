@@ -340,13 +340,23 @@ def pytest_fixture_setup() -> Generator[None, Any, Any]:
 
 
 @pytest.fixture
-def signals_of_a_service() -> Iterator[None]:
-    """Take back the handlers that a service sets: uvloop's stay when its loop is closed."""
+def process_of_a_service() -> Iterator[None]:
+    """Take back what a service sets for its whole process: later tests of this worker share it.
+
+    uvloop's handlers of signals stay when its loop is closed.
+    """
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2)
-    before = [signal.getsignal(number) for number in numbers]
+    handlers = [signal.getsignal(number) for number in numbers]
+    umask = os.umask(0)
+    os.umask(umask)
+    switch_s, thresholds, callbacks = sys.getswitchinterval(), gc.get_threshold(), [*gc.callbacks]
     yield
-    for number, handler in zip(numbers, before, strict=True):
+    for number, handler in zip(numbers, handlers, strict=True):
         signal.signal(number, handler)
+    os.umask(umask)
+    sys.setswitchinterval(switch_s)
+    gc.set_threshold(*thresholds)
+    gc.callbacks[:] = callbacks
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -71,7 +71,7 @@ client_crl_file = "{revoked}"
         await gateway.stop()
 
 
-@pytest.mark.usefixtures("signals_of_a_service")
+@pytest.mark.usefixtures("process_of_a_service")
 async def test_whatever_a_reload_raises_the_next_sighup_is_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -67,7 +67,7 @@ class Process:
         pass
 
 
-@pytest.mark.usefixtures("signals_of_a_service")
+@pytest.mark.usefixtures("process_of_a_service")
 async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_it_all_the_while(
     manager: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
