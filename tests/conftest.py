@@ -138,7 +138,7 @@ def pytest_collection_finish() -> None:
     """Look for garbage in what tests make, and less often: it took an eighth of their time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(100_000, 10, 10)
 
 
 def _with_mark(items: list[pytest.Item], mark: str) -> list[pytest.Item]:
