@@ -123,7 +123,7 @@ def test_a_still_network_says_hellos_alone_one_for_each_end_and_interval() -> No
     assert not window.is_still(of, gateways)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def overlaid() -> OverlaySimulation:
     """Three gateways of which all publish and want one topic."""
     options = OverlayOptions(7, 3, leaves=0, traffic_per_s=0.0, faults=CALM, topics=1, density=1.0)
