@@ -63,11 +63,12 @@ _UNITS: Mapping[str, str] = {
     "CEL": "°C",
 }
 """The unit of a constant by the last word of its name."""
+# fmt: off
 _OF_LIMITS = {
-    *("AT", "EACH", "EVERY", "FEW", "HELD", "KEPT", "LARGEST", "LEAST", "LENGTH", "LIMIT"),
-    *("LONGEST", "MANY", "MAX", "MIN", "MOST", "MUCH", "OLDEST", "PER", "SHARE", "SHORTEST"),
-    "SMALLEST",
+    "AT", "EACH", "EVERY", "FEW", "HELD", "KEPT", "LARGEST", "LEAST", "LENGTH", "LIMIT", "LONGEST",
+    "MANY", "MAX", "MIN", "MOST", "MUCH", "OLDEST", "PER", "SHARE", "SHORTEST", "SMALLEST",
 }
+# fmt: on
 """Words by which the name of a number says that it is a limit."""
 _KIB = 1024
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], float]] = {

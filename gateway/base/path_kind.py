@@ -43,10 +43,7 @@ def why_no_file(path: Path) -> str:
         OSError: as of `kind_of`.
 
     """
-    kind = kind_of(path)
-    if kind is None:
-        return "no such file"
-    return "" if kind == FILE else f"{kind}, not a file"
+    return _why_other(path, FILE, "no such file")
 
 
 def why_missing_folder(path: Path) -> str:
@@ -56,10 +53,14 @@ def why_missing_folder(path: Path) -> str:
         OSError: as of `kind_of`.
 
     """
+    return _why_other(path, FOLDER, "no such folder")
+
+
+def _why_other(path: Path, wanted: str, nothing: str) -> str:
     kind = kind_of(path)
     if kind is None:
-        return "no such folder"
-    return "" if kind == FOLDER else f"{kind}, not a folder"
+        return nothing
+    return "" if kind == wanted else f"{kind}, not {wanted}"
 
 
 def why_no_folder(path: Path) -> str:

@@ -11,7 +11,7 @@ import asyncio
 import sqlite3
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 from broker_world import GROUP, Client, World
+from members_elsewhere import MembersElsewhere
 from memory_log import CrashError
 from passing_days import Days, Device, turn
 
@@ -525,36 +526,13 @@ async def test_what_one_without_a_lasting_session_went_on_with_comes_to_nobody_a
     assert late.payloads == []
 
 
-class Elsewhere:
+class Elsewhere(MembersElsewhere):
     """Has a member on another gateway, which takes what is left to it."""
-
-    is_settled = True
 
     def __init__(self, *, is_sole: bool = True) -> None:
         self.left: list[bytes] = []
         self.tells: Callable[[], None] = lambda: None
         self.is_only_holder = is_sole
-
-    def has_room_for(self, group: SharedGroup) -> bool:
-        return True
-
-    def changed(self, group: SharedGroup, presence: int) -> None:
-        pass
-
-    def matching(self, topic: str) -> tuple[SharedGroup, ...]:
-        return ()
-
-    def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
-        return ()
-
-    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
-        return True
-
-    def hand_on(self, entry: Entry, holders: Holders, there: Collection[SharedGroup]) -> None:
-        pass
-
-    def is_elsewhere(self, group: SharedGroup) -> bool:
-        return True
 
     def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
         return self.is_only_holder

@@ -37,8 +37,12 @@ _NOT_OBSERVED = "5.01"
 RENEW_S = 60.0
 """So often an observation is begun anew: a server that started again knows nothing of it."""
 _NO_READINGS = (
-    *(ValueError, TypeError, KeyError, AttributeError),
-    *(OverflowError, OSError),  # of a device's clock
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,  # of a device's clock, as is the next one
+    OSError,
     RecursionError,
 )
 """Raised for what is no SenML pack that can be shown as a table."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgpack
 import pytest
+from counting_ring import CountingRing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -249,34 +250,8 @@ def test_properties_of_any_kind_are_looked_at_without_harm(some: dict[Any, Any])
         assert READER.check(replace(told, properties=some)) in {Verdict.FORGED, Verdict.PROVEN}
 
 
-class OneReceives(ModelRing):
-    """A ring in which gw-x may not write."""
-
-    def only_receives(self, gateway_id: str) -> bool:
-        return gateway_id == "gw-x"
-
-
-class Counting(ModelRing):
-    """A ring that counts the signatures it looks at."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.looks = 0
-
-    def verify(
-        self,
-        gateway_id: str,
-        message: bytes,
-        signature: bytes,
-        late_s: float = 0.0,
-        life: int = 0,
-    ) -> Verdict:
-        self.looks += 1
-        return super().verify(gateway_id, message, signature, late_s, life)
-
-
 def test_what_a_gateway_wrote_that_only_receives_is_not_allowed() -> None:
-    reader = RetainedProofs(None, OneReceives(), "t")
+    reader = RetainedProofs(None, CountingRing(), "t")
     for origin, verdict in (("gw-a", Verdict.PROVEN), ("gw-x", Verdict.NOT_ALLOWED)):
         told = Retained("a", RetainedVersion(1, 1, origin, 7), 3, 1, b"x", {})
         (proven,) = proofs(origin).prove([told])
@@ -285,7 +260,7 @@ def test_what_a_gateway_wrote_that_only_receives_is_not_allowed() -> None:
 
 
 def test_a_thousand_signatures_are_not_looked_at_again_and_the_first_goes_first() -> None:
-    ring = Counting()
+    ring = CountingRing()
     reader = RetainedProofs(None, ring, "t")
     told = [
         proofs().prove([Retained("a", RetainedVersion(1, at, *STREAM), 3, 1, b"x", {})])[0]

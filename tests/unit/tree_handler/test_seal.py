@@ -7,6 +7,7 @@ import zlib
 from dataclasses import replace
 
 import pytest
+from counting_ring import CountingRing
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -251,30 +252,8 @@ def test_a_root_is_what_it_says_itself_and_nobody_else() -> None:
         assert not other.is_candidate(wrong)
 
 
-class LookedAt(ModelRing):
-    """A ring that counts the signatures it is asked about, and in which gw-x may not write."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.looks = 0
-
-    def verify(
-        self,
-        gateway_id: str,
-        message: bytes,
-        signature: bytes,
-        late_s: float = 0.0,
-        life: int = 0,
-    ) -> Verdict:
-        self.looks += 1
-        return super().verify(gateway_id, message, signature, late_s, life)
-
-    def only_receives(self, gateway_id: str) -> bool:
-        return gateway_id == "gw-x"
-
-
 def test_who_only_receives_stands_for_election_without_any_capability_alone() -> None:
-    looked_at = Seals(ModelSigner("gw-b"), LookedAt(), "t")
+    looked_at = Seals(ModelSigner("gw-b"), CountingRing(), "t")
     for gateway_id, capability, stands in (
         ("gw-a", 1.0, True),
         ("gw-x", 0.0, True),
@@ -285,7 +264,7 @@ def test_who_only_receives_stands_for_election_without_any_capability_alone() ->
 
 
 def test_a_thousand_roots_are_not_looked_at_again_and_the_first_goes_first() -> None:
-    ring = LookedAt()
+    ring = CountingRing()
     reader = Seals(None, ring, "t")
     roots = [
         seals("gw-a").stands(Identity("gw-a", epoch, 1.0, "10.0.0.1")).root

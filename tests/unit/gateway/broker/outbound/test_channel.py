@@ -107,16 +107,12 @@ class World:
 async def test_a_new_connection_has_counted_nothing_and_was_heard_when_it_was_opened() -> None:
     channel = World().channel
     assert (channel.opened_s, channel.heard_at_s, channel.closing_at_s) == (50.0, 50.0, 0.0)
-    counts = (
-        *(channel.dropped, channel.bytes_read, channel.bytes_sent, channel.packets_read),
-        *(channel.packets_sent, channel.ranked_bytes, channel.held_ticket, channel.unsafe_bytes),
-    )
-    assert counts == (0,) * 8
-    states = (
-        *(channel.is_closing, channel.is_answered, channel.is_lingering),
-        *(channel.is_paused, channel.is_stalled, channel.is_unread, channel.is_particular),
-    )
-    assert states == (False,) * 7
+    assert (channel.bytes_read, channel.bytes_sent, channel.dropped) == (0, 0, 0)
+    assert (channel.packets_read, channel.packets_sent, channel.ranked_bytes) == (0, 0, 0)
+    assert (channel.held_ticket, channel.unsafe_bytes) == (0, 0)
+    assert (channel.is_closing, channel.is_lingering) == (False, False)
+    assert (channel.is_answered, channel.is_particular) == (False, False)
+    assert (channel.is_paused, channel.is_stalled, channel.is_unread) == (False, False, False)
     assert channel.version == Version.V311
     assert channel.buffered_bytes == 7, "what the transport has"
 

@@ -26,7 +26,7 @@ def made(**limits: Any) -> Retention:
 def message(
     topic: str, stamp: int, payload: bytes = b"x", *, number: int = 1, is_learnt: bool = False
 ) -> Message:
-    """One of another gateway."""
+    """Return a message that another gateway retains."""
     kind = LearntMessage if is_learnt else Message
     one = kind(topic, topic.encode(), payload, 1, True, {VERSION: (stamp, 0)})
     one.ref = (OTHER, number)

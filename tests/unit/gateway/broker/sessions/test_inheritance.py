@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from members_elsewhere import MembersElsewhere
 
 from gateway.base.turns import Turns
 from gateway.broker.durability.persistence import Persistence
@@ -22,7 +23,7 @@ from gateway.broker.sessions.subscription import Subscription
 from gateway.broker.statistics.traffic import Traffic
 from gateway.broker.topics.subscription_tree import SubscriptionTree
 from tree_handler.batch import Entry, Epoch
-from tree_handler.holders import Holders, SharedGroup
+from tree_handler.holders import SharedGroup
 from tree_handler.sharing.rule import EachGateway, SharedGroups
 
 JOBS: SharedGroup = ("workers", "jobs/#")
@@ -31,39 +32,13 @@ STREAM: Epoch = ("gw", 1)
 OWNED = ("anna", False)
 
 
-class Elsewhere:
-    """The rule where another gateway has members of each shared subscription."""
-
-    is_settled = True
+class Elsewhere(MembersElsewhere):
+    """Notes what is left to another gateway, which may refuse it."""
 
     def __init__(self) -> None:
         self.left: list[tuple[bytes, int]] = []
         """Payloads that were left to it, each with how often it was handed on by then."""
         self.takes = True
-
-    def has_room_for(self, group: SharedGroup) -> bool:
-        return True
-
-    def changed(self, group: SharedGroup, presence: int) -> None:
-        pass
-
-    def matching(self, topic: str) -> tuple[SharedGroup, ...]:
-        return ()
-
-    def choose(self, topic: str, qos: int, here: Mapping[SharedGroup, int]) -> Holders:
-        return ()
-
-    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
-        return True
-
-    def hand_on(self, entry: Entry, holders: Holders, there: Collection[SharedGroup]) -> None:
-        pass
-
-    def is_elsewhere(self, group: SharedGroup) -> bool:
-        return True
-
-    def is_sole(self, stream: Epoch, holders: Holders, group: SharedGroup) -> bool:
-        return True
 
     def leave(self, entry: Entry, group: SharedGroup, hops: int) -> bool:
         if self.takes:

@@ -226,10 +226,8 @@ def test_what_is_written_is_the_key_for_its_owner_and_then_the_chain_for_all(
     files, content = folder.files(), folder.content
     held = files.held(MINE)
     key, chain = files.planned(MINE, content, held)
-    assert (key.path, key.mode, chain.path, chain.mode) == (
-        *(folder.fleet.key, 0o600),
-        *(folder.fleet.certificate, 0o644),
-    )
+    assert (key.path, key.mode) == (folder.fleet.key, 0o600)
+    assert (chain.path, chain.mode) == (folder.fleet.certificate, 0o644)
     assert load_pem_private_key(key.data, None)
     assert key.data == key.clear
     assert chain.data == folder.fleet.certificate.read_bytes()

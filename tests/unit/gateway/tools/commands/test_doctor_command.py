@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[DoctorObservations]]:
-    """All that was looked at; nothing is found in it."""
+    """Note all that the doctor looks at, and have it find nothing."""
     seen, disk = list[DoctorObservations](), SimpleNamespace(f_bavail=3, f_frsize=4_096)
     monkeypatch.setattr(os, "statvfs", lambda path: disk if path == tmp_path else None)
 
