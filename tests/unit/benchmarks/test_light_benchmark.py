@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -70,12 +72,37 @@ def test_another_release_is_named_with_its_python(
 
 
 def test_a_process_tells_how_often_it_was_woken_and_what_it_wrote(tmp_path: Path) -> None:
+    file = str(tmp_path / "file")
+    waiting = "sys.stdin.readline()"
+    work = f"import sys; {waiting}; open({file!r}, 'wb').write(bytes(1 << 20)); print(); {waiting}"
+    with subprocess.Popen(
+        [sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as working:
+        assert working.stdin is not None
+        assert working.stdout is not None
+        one = Process("one that writes", working.pid, 0)
+        waits, written_bytes = one.waits(), one.written_bytes()
+        working.stdin.write(b"\n")
+        working.stdin.flush()
+        working.stdout.readline()
+        assert one.written_bytes() >= written_bytes  # a file system in memory counts nothing
+        # It waits for its next line, or will.
+        while one.waits() <= waits:
+            time.sleep(0.001)
+
+
+def test_time_of_a_thread_that_has_ended_counts() -> None:
     own = Process("pytest", os.getpid(), 0)
-    waits, written_bytes = own.waits(), own.written_bytes()
-    time.sleep(0.001)
-    (tmp_path / "file").write_bytes(bytes(1 << 20))
-    assert own.waits() > waits
-    assert own.written_bytes() >= written_bytes  # a file system in memory counts nothing
+
+    def work() -> None:
+        while time.thread_time() < 0.02:
+            pass
+
+    before = own.cpu_s()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert own.cpu_s() >= before + 0.02
 
 
 def test_rest_is_told_by_the_second_and_written_bytes_by_the_hour() -> None:
