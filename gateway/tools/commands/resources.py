@@ -27,6 +27,7 @@ from gateway.tools.commands.resource_arguments import (
 )
 from gateway.tools.commands.resource_names import is_uri, needs_fleet, path_of
 from gateway.tools.commands.writing import Body, write_once
+from record_formats.value import GOOD
 
 _TEXT, _JSON = 0, 50
 """The content formats text/plain and application/json (RFC 7252, section 12.3)."""
@@ -36,16 +37,7 @@ _NOTHING_THERE = "nothing there; `hedgerow discover` shows what there is"
 _NOT_OBSERVED = "5.01"
 RENEW_S = 60.0
 """So often an observation is begun anew: a server that started again knows nothing of it."""
-_NO_READINGS = (
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    OverflowError,  # of a device's clock, as is the next one
-    OSError,
-    RecursionError,
-)
-"""Raised for what is no SenML pack that can be shown as a table."""
+_PACKS = (senml.CONTENT_FORMAT, senml.CBOR_FORMAT)
 _CODES = {
     client.UnreachableError: exit_codes.UNREACHABLE,
     client.NoAnswerError: exit_codes.NO_ANSWER,
@@ -152,9 +144,9 @@ def _asked(options: argparse.Namespace, method: str, body: Body) -> int:
         print_json(_document(answer))
     elif answer.ok:
         if answer.location:
-            sys.stdout.write(f"created {answer.location}\n")
+            sys.stdout.write(f"created {printable(answer.location)}\n")
         if answer.payload:
-            sys.stdout.write(_text(answer).rstrip("\n") + "\n")
+            sys.stdout.write(_as_it_came(answer) + "\n")
     if answer.code == _UNAUTHORIZED and method != "FETCH":
         why = f"{uri}: {answer.code} writing needs coaps:// with --psk-file"
         raise FailedError(why, exit_codes.REFUSED)
@@ -340,48 +332,56 @@ def _document(answer: Response) -> dict[str, Any]:
 
 def _lines(answer: Response, options: argparse.Namespace, *, live: bool = False) -> Iterator[str]:
     """Give the lines for a person: readings as a table, all else as it came."""
-    is_record = answer.content_format == senml.CONTENT_FORMAT
-    if is_record and (live or not is_uri(options.target)):
+    content_format = answer.content_format
+    if content_format in _PACKS and (live or not is_uri(options.target)):
         try:
-            yield from readings(answer.payload)
-        except _NO_READINGS:
+            yield from readings(answer.payload, content_format)
+        except ReadingsError:
             pass
         else:
             return
-    yield _text(answer).rstrip("\n")
+    yield _as_it_came(answer)
 
 
-def readings(payload: bytes) -> list[str]:
+def _as_it_came(answer: Response) -> str:
+    """Return a payload as text: to a program as it is, at a terminal without what that obeys."""
+    text = _text(answer).rstrip("\n")
+    if not sys.stdout.isatty():
+        return text
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.split("\n"))
+
+
+class ReadingsError(ValueError):
+    """A payload can't be shown as a table of readings; the message says why."""
+
+
+def readings(payload: bytes, content_format: int) -> list[str]:
     """Return a SenML pack (RFC 8428, section 4) as lines: name, value, unit, time, and what is
     amiss.
 
+    Args:
+        payload: the pack.
+        content_format: `senml.CONTENT_FORMAT` or `senml.CBOR_FORMAT`.
+
     Raises:
-        ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError, RecursionError: it
-            is none that is known here.
+        ReadingsError: it is none, holds no value, or a time that no clock shows.
 
     """
-    base: dict[str, Any] = {"bn": "", "bt": 0.0, "bu": "", "bv": 0}
-    rows = list[tuple[str, ...]]()
-    for record in json.loads(payload):
-        base |= {key: record[key] for key in base if key in record}
-        (value,) = (record[key] for key in ("v", "vs", "vb", "vd") if key in record)
-        if "v" in record and base["bv"]:
-            value += base["bv"]
-        name = base["bn"] + record.get("n", "")
-        time_s = base["bt"] + record.get("t", 0)
-        if time_s < senml.ABSOLUTE_FROM_S:
-            time_s += time.time()
-        at = datetime.datetime.fromtimestamp(time_s, datetime.UTC)
-        when = f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
-        shown = (name, _value(value), record.get("u", base["bu"]), when, record.get("q", ""))
-        rows.append(tuple(map(printable, shown)))
+    try:
+        records = senml.decode(payload, content_format)
+        rows = [_row(record) for record in records]
+    except (senml.SenmlError, ValueError, OverflowError, OSError) as error:  # of a device's clock
+        raise ReadingsError(str(error)) from error
     if not rows:
-        raise ValueError("no readings")
+        raise ReadingsError("no readings")
     return columns(rows)
 
 
-def _value(value: object) -> str:
-    """Return the value as a PUT takes it in text."""
-    if isinstance(value, bool | int | float):
-        return values.as_text(values.shown(value))
-    return str(value)
+def _row(record: senml.SenmlRecord) -> tuple[str, ...]:
+    is_absolute = record.time_s >= senml.ABSOLUTE_FROM_S
+    time_s = record.time_s if is_absolute else time.time() + record.time_s
+    at = datetime.datetime.fromtimestamp(time_s, datetime.UTC)
+    when = f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+    amiss = "" if record.quality == GOOD else record.quality
+    value = values.as_text(values.shown(record.value))  # as a PUT takes it
+    return tuple(map(printable, (record.name, value, record.unit, when, amiss)))

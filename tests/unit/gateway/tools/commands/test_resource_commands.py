@@ -307,6 +307,24 @@ def test_readings_that_can_not_be_read_are_shown_as_they_came(
     assert out == f"{line}\n" if line else out.split()[:3] == ["gw/valve", "1", "Cel"]
 
 
+@pytest.mark.parametrize(
+    ("is_terminal", "shown"), [(False, "a\tb\n\x1b[2Jc\n"), (True, "a\tb\n\\x1b[2Jc\n")]
+)
+@pytest.mark.parametrize("asked", [("get", "valve"), ("put", "valve", "1")])
+def test_a_payload_tells_a_terminal_nothing_and_a_program_all(
+    gateway: Gateway,
+    is_terminal: bool,
+    shown: str,
+    asked: Sequence[str],
+    capsys: Printed,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateway.paths["/sensors/valve"] = [text("a\tb\n\x1b[2Jc")]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
+    assert run(*asked) == 0
+    assert capsys.readouterr().out == shown
+
+
 # -- what comes ------------------------------------------------------------------------------------
 
 
