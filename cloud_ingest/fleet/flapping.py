@@ -124,6 +124,11 @@ class DampedAlerts:
             if now_us >= flap.until_us:
                 self._end(subject, flap)
 
+    def subjects(self) -> list[Subject]:
+        """Return what is wrong, be it told as an alert or damped."""
+        damped = [about for about, flap in self._flaps.of.items() if flap.is_damped]
+        return [*self._book.open, *damped]
+
     def is_open(self, kind: AlertKind, gateway: str, sensor: str = "") -> bool:
         """Return whether something is wrong, be it told as an alert or damped."""
         flap = self._flaps.of.get((kind, gateway, sensor))

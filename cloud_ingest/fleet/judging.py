@@ -6,11 +6,12 @@ judged.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from cloud_ingest.evidence.facts import Statement
 from cloud_ingest.fleet.clock import WatchClock
-from cloud_ingest.fleet.flapping import DampedAlerts
+from cloud_ingest.fleet.flapping import FLAPPING, DampedAlerts
 from cloud_ingest.fleet.gateway_state import GatewayState
 from cloud_ingest.fleet.health import DRAINING, silence_limit_us
 from cloud_ingest.fleet.kinds import AlertKind
@@ -184,6 +185,24 @@ class Judge:
         self._two_lives(gateway, rules, now_us)
         self._given_up(gateway, rules, now_us)
         self._unwatched(gateway, rules, now_us)
+
+    def clear_what_is_off(self, gateways: Iterable[GatewayState], now_us: int) -> None:
+        """Clear alerts whose rules are off, of gateways that say nothing about it any more, too.
+
+        Args:
+            gateways: all that are known.
+            now_us: how far the collector is.
+
+        """
+        subjects = self._alerts.subjects()
+        known = {each.gateway: each.domain for each in gateways} if subjects else {}
+        for kind, name, sensor in subjects:
+            if name not in known or kind == FLAPPING:  # which ends by its own rule
+                continue
+            rules = self._rules.of(name, known[name], sensor or None)
+            rule = getattr(rules, kind.replace("-", "_"), None)  # None of the ingest's kinds
+            if rule is not None and not rule.on:
+                self._alerts.judge((kind, name, sensor), False, now_us, "", rule=rules.flapping)
 
     def _look_for_silence(self, gateway: GatewayState, now_us: int) -> None:
         record = gateway.status

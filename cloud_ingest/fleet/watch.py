@@ -400,6 +400,7 @@ class FleetWatch:
             self._judge.time_passed(gateway, progress_us)
             for life in gateway.lives.values():
                 self._gaps_changed |= life.numbering.tell(progress_us - SETTLED_US)
+        self._judge.clear_what_is_off(self._gateways(), progress_us)
         self._alerts.time_passed(progress_us)
         self.outgoing.look(progress_us)
         before_us = listening.ago(round(kept.closed_s * 1e6))

@@ -168,6 +168,43 @@ def test_an_alert_is_open_from_one_limit_to_the_other_and_never_where_its_rule_i
             one.watch, one.number, one.last = kept, number_before, [{"kind": kind, "cleared": None}]
 
 
+@pytest.mark.parametrize(
+    ("kind", "rules", "wrong"),
+    [
+        ("hot", HOT, {"temperature_cel": 70.0}),
+        ("under-voltage", POWER, {"under_voltage": True}),
+        ("disk-full", FULL, disk(100)),
+        ("backup-overdue", "", {"backup": "overdue"}),
+    ],
+)
+@pytest.mark.parametrize("speaks", [True, False])
+def test_an_alert_ends_as_its_rule_is_turned_off_though_nothing_more_is_said_of_it(
+    kind: str, rules: str, wrong: dict[str, Any], speaks: bool
+) -> None:
+    one = OneWatched(rules)
+    one.says(**wrong)
+    assert one.is_open(kind)
+    off = f"{rules or f'[{kind}]'}\non = false\n"
+    one.watch = FleetWatch(read(off), one.watch.state())
+    if speaks:
+        one.says(temperature_cel=None, under_voltage=None, disk_free_bytes=None, backup="")
+    else:
+        one.number += 1
+        one.watch.take(BatchFacts(committed_us=at(one.second), batch_id=one.number))
+    assert not one.is_open(kind)
+
+
+def test_a_rule_that_is_off_for_one_ends_the_alerts_of_that_one_alone() -> None:
+    one = OneWatched(RANGE)
+    one.measures(11)
+    assert one.is_open("sensor-range")
+    for pattern, is_open in (("other", True), ("s", False)):
+        off = f"{RANGE}\n[[override]]\nsensor = '{pattern}'\nsensor-range = {{on = false}}\n"
+        one.watch = FleetWatch(read(off), one.watch.state())
+        one.says()
+        assert one.is_open("sensor-range") == is_open
+
+
 def test_the_message_of_an_alert_says_what_was_measured() -> None:
     one = OneWatched(HOT + POWER + FULL + CLOCK + ROOT)
     wrong = {"temperature_cel": 70.04, "under_voltage": True, **disk(15)}
