@@ -140,7 +140,7 @@ def version_of(us: object, logical: object, origin: object, epoch: object) -> Re
         and isinstance(origin, str)
         and _whole(us, PHYSICAL_MAX)
         and _whole(logical, LOGICAL_MAX + 1)
-        and 0 < len(origin) <= ORIGIN_BYTES_MAX
+        and 0 < len(origin.encode()) <= ORIGIN_BYTES_MAX
         and isinstance(epoch, int)
         and _whole(epoch, 1 << 62)
     ):

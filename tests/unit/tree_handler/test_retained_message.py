@@ -66,6 +66,7 @@ def test_what_waits_has_less_to_live_and_a_deletion_is_older() -> None:
         ({"logical": LOGICAL_MAX}, {"logical": LOGICAL_MAX + 1}),
         ({"logical": 0}, {"logical": "0"}),
         ({"origin": "a" * 255}, {"origin": "a" * 256}),
+        ({"origin": "\u00fc" * 127}, {"origin": "\u00fc" * 128}),
         ({"origin": "a"}, {"origin": ""}),
         ({"origin": "a"}, {"origin": b"a"}),
         ({"epoch": (1 << 62) - 1}, {"epoch": 1 << 62}),
