@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
@@ -78,7 +79,8 @@ class HeldBodies(Generic[Content]):
     def __init__(self, shares: Shares, lifetime_s: float) -> None:
         self._room = shares.bodies
         self._lifetime_s = lifetime_s
-        self.by_key: dict[BodyKey, HeldBody[Content]] = {}
+        # A plain dict looks for its first entry among all that were dropped before it.
+        self.by_key: OrderedDict[BodyKey, HeldBody[Content]] = OrderedDict()
         self._by_address: dict[Hashable, dict[BodyKey, HeldBody[Content]]] = {}
 
     def __len__(self) -> int:
@@ -131,7 +133,7 @@ class HeldBodies(Generic[Content]):
         if now < held.touched_at + TOUCHED_S:
             return
         held.touched_at = now
-        self.by_key[held.key] = self.by_key.pop(held.key)
+        self.by_key.move_to_end(held.key)
         self._room.touched(held)
 
     def drop(self, held: HeldBody[Content]) -> None:
