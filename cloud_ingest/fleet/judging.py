@@ -7,7 +7,7 @@ judged.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
 from cloud_ingest.evidence.facts import Statement
 from cloud_ingest.fleet.clock import WatchClock
@@ -202,7 +202,8 @@ class Judge:
             rules = self._rules.of(name, known[name], sensor or None)
             rule = getattr(rules, kind.replace("-", "_"), None)  # None of the ingest's kinds
             if rule is not None and not rule.on:
-                self._alerts.judge((kind, name, sensor), False, now_us, "", rule=rules.flapping)
+                about = cast(AlertKind, kind), name, sensor  # it was raised as one
+                self._alerts.judge(about, False, now_us, "", rule=rules.flapping)
 
     def _look_for_silence(self, gateway: GatewayState, now_us: int) -> None:
         record = gateway.status
