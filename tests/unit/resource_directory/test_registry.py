@@ -58,6 +58,28 @@ def endpoints(registry: Registry, *parameters: str, now: float = 0.0) -> list[st
     return [link.get("ep") for link in all_of(registry.find_endpoints, *parameters, now=now)]
 
 
+@pytest.mark.parametrize(
+    ("base", "said", "sought"),
+    [
+        ("coap://h", "/t", "coap://h/t"),
+        ("coap://h", "/%74", "coap://h/t"),
+        ("coap://h", "/a/../t", "coap://h/t"),
+        ("coap://h", "/ä", "coap://h/%C3%A4"),
+        ("coap://H:5683", "/t", "coap://h/t"),
+        ("coap://h", "coap://I:5683/t", "coap://i/t"),
+        ("coap://h", "coap://I", "coap://i/"),
+    ],
+)
+def test_a_link_is_found_by_any_uri_that_is_equivalent_to_its_target(
+    base: str, said: str, sought: str
+) -> None:
+    registry = Registry()
+    register(registry, base=base, links=[WebLink("/plain", ()), WebLink(said, ())])
+    for href in (sought, sought.replace("coap", "COAP"), sought.replace("t", "%74")):
+        assert len(resources(registry, f"href={href}")) == 1
+    assert resources(registry, f"href={sought}x") == []
+
+
 def test_a_list_of_very_many_values_is_refused() -> None:
     registry = Registry()
     most = " ".join(f"k{number}" for number in range(64))

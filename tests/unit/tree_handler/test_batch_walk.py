@@ -59,6 +59,7 @@ def test_what_is_whole_or_another_thing_is_no_beginning_of_a_batch() -> None:
     assert not is_beginning(ONE + b"-", 0)
     assert not is_beginning(b"xx", 0)
     assert not is_beginning(TOO_LONG, 0)
+    assert not is_beginning(TOO_LONG[: FRAME.size], 0)  # a head alone, and no batch is so long
     longer = bytearray(ONE)
     longer[4:8] = (len(ONE) - FRAME.size + 1).to_bytes(4, "big")
     assert not is_beginning(bytes(longer), 0)  # whole, and its length is what is damaged

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tree_handler.boot_epoch import MAX_BOOT_EPOCH
 from tree_handler.errors import ProtocolError
-from tree_handler.routing.locator import MAX_BEHIND, Locator, ReachUpdate
+from tree_handler.routing.locator import MAX_BEHIND, GatewayLocation, Locator, ReachUpdate
 
 NAMES = st.from_regex(r"[a-z0-9][a-z0-9-]{0,9}", fullmatch=True)
 LINKS = [(a, b) for a in range(6) for b in range(a + 1, 6)]
@@ -86,6 +86,19 @@ def test_what_a_blocked_link_told_counts_once_it_forwards() -> None:
     assert locator.take_came() == set()
     assert locator.link_down(1) == {}
     assert locator.reached == set()
+
+
+def test_of_two_ways_to_a_gateway_the_one_counts_that_was_told_last() -> None:
+    locator = Locator("a", 7)
+    locator.forwards({1, 2})
+    for link, epoch in ((1, 3), (2, 4), (1, 5)):
+        locator.receive(link, ReachUpdate(True, {"b": epoch}))
+        assert locator.link_of("b") == link
+        assert locator.epoch_of("b") == epoch
+    locator.receive(2, ReachUpdate(False, {"c": 1}))
+    assert locator.link_of("b") == 2
+    assert locator.way_to("b") == GatewayLocation(2, 4)
+    assert locator.way_to("d") is None
 
 
 @given(

@@ -15,7 +15,7 @@ from tree_handler.errors import ProtocolError
 from tree_handler.overlays import overlays
 from tree_handler.overlays import wire as overlay_wire
 from tree_handler.overlays.instance import Instance, OverlayContext
-from tree_handler.overlays.overlays import Overlays, Settings
+from tree_handler.overlays.overlays import OverlayChanged, Overlays, Say, Settings
 from tree_handler.overlays.plan import overlay_id
 from tree_handler.overlays.wire import Item
 from tree_handler.spanning.election import MAX_EPOCH
@@ -353,4 +353,18 @@ def test_a_round_trip_of_a_link_that_has_ended_says_nothing() -> None:
     gateway.link_down(wires.link("gw-b"), wires.now)
     gateway.take_actions()
     gateway.measured(wires.link("gw-b"), 5.0, wires.now)
+    assert gateway.take_actions() == []
+
+
+def test_a_link_that_ends_is_told_of_at_once_to_those_whom_it_moves_to_another_parent() -> None:
+    wires = Wires.of("gw-a", "gw-b", "gw-c")
+    wires.run(1.0)
+    gateway, gone = wires.gateways["gw-c"], wires.link("gw-a")
+    (overlay,) = gateway.instances
+    gateway.link_down(gone, wires.now)
+    told = gateway.take_actions()
+    assert {one.link for one in told if isinstance(one, Say)} == {wires.link("gw-b")}
+    (changed,) = [one.why for one in told if isinstance(one, OverlayChanged)]
+    assert changed.startswith(f"overlay {overlay.hex()}: link to gw-a down: ")
+    gateway.link_down(gone, wires.now)
     assert gateway.take_actions() == []

@@ -14,6 +14,7 @@ from tree_handler.retained.sync_state import (
     PROOFS_SOON_S,
     REFUSED_AGAIN_S,
     UNKNOWN_AGAIN_S,
+    SyncCounters,
     SyncLink,
     SyncSession,
 )
@@ -171,3 +172,9 @@ def test_a_root_is_told_twice_where_it_is_another_one_and_there_are_more_proofs(
     assert link.tells(b"a", 2, 2, 6.0) == 1, "the same root says by itself that there are more"
     assert link.tells(b"b", 3, 2, 7.0) == 1
     assert link.tells(b"c", 4, 3, 8.0) == 2
+
+
+def test_of_use_were_answers_that_brought_versions_proofs_or_what_the_log_will_bring() -> None:
+    assert SyncCounters().of_use == 0
+    assert SyncCounters(fetched=1, proven=20, left_to_log=300).of_use == 321
+    assert SyncCounters(sent=1, news=1, refused=1, unproven=1, forbidden=1).of_use == 0

@@ -63,6 +63,15 @@ def test_what_is_over_a_bound_or_no_message_is_refused(packed: bytes, why: str) 
     assert str(refused.value).startswith(why)
 
 
+@pytest.mark.parametrize(
+    "data", [b"\xc1" + b"x" * 70, b"\x92\1", b""], ids=["none", "cut", "empty"]
+)
+def test_a_head_that_is_none_is_refused_with_its_first_64_bytes(data: bytes) -> None:
+    with pytest.raises(ProtocolError) as refused:
+        unpack_head("message", data, SIZE)
+    assert str(refused.value) == f"message: {data[:64]!r}"
+
+
 def test_the_largest_messages_that_gateways_send_fit() -> None:
     ranges = [Intervals((n, n) for n in range(1, 2 * MAX_RANGES // MAX_STREAMS, 2))] * MAX_STREAMS
     asked = {(name, 1): one for name, one in zip(NAMES, ranges, strict=False)}
