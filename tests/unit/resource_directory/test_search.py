@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from resource_directory.errors import InvalidParameterError
 from resource_directory.index import Index
 from resource_directory.link_format import WebLink, parse
 from resource_directory.ordered_ids import ChangeCount
 from resource_directory.query import LookupQuery
 from resource_directory.registry import Registry
-from resource_directory.search import LinkSearch
+from resource_directory.search import MAX_CHARACTERS, ChecksDone, LinkMatch, LinkSearch
 from tests.held_objects import held_objects
 
 BASE = "coap://h"
@@ -91,6 +94,18 @@ def test_each_value_of_a_list_is_counted_that_is_looked_at() -> None:
     # The last of five lists is looked through for each that is sought, of each link.
     assert search.checks > 100 * len(sought) * 5 * 64
     assert slices > search.checks // (CHECKS + 11 * 5 * 65) - 1
+
+
+@pytest.mark.parametrize("links", [1, 2, 5])
+def test_an_answer_has_at_most_a_mebibyte_with_a_comma_behind_each_link(links: int) -> None:
+    def one(characters: int) -> LinkSearch:
+        texts = ["x"] * (links - 1) + ["x" * (characters - 1 - 2 * (links - 1))]
+        matches: Iterator[LinkMatch | None] = iter([(text, "/rd/1", False) for text in texts])
+        return LinkSearch(matches, ChecksDone(), LookupQuery.parse(()))
+
+    assert one(MAX_CHARACTERS).go_on(1)
+    with pytest.raises(InvalidParameterError, match="ask with count and page"):
+        one(MAX_CHARACTERS + 1).go_on(1)
 
 
 @pytest.mark.parametrize("query", [("d=x",), ("ep=n*",), ()])

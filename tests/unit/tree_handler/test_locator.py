@@ -101,6 +101,20 @@ def test_of_two_ways_to_a_gateway_the_one_counts_that_was_told_last() -> None:
     assert locator.way_to("d") is None
 
 
+def test_who_is_told_of_again_over_a_link_that_forwards_may_have_come_another_way() -> None:
+    locator = Locator("a", 7)
+    locator.forwards({1})
+    for told in ({"b": 1}, {"b": 1}, {"b": 2, "c": 1}):
+        locator.receive(1, ReachUpdate(False, told))
+        assert locator.take_came() == told.keys()
+    locator.receive(2, ReachUpdate(True, {"b": 3, "c": 1, "d": 1}))
+    assert locator.take_came() == set()
+    assert locator.link_of("d") is None
+    locator.receive(1, ReachUpdate(False, {"e": 1}))
+    locator.receive(1, ReachUpdate(False, {}, frozenset({"e"})))
+    assert locator.take_came() == set()
+
+
 @given(
     st.lists(
         st.one_of(

@@ -100,6 +100,37 @@ def test_renewals_that_fail_are_tried_again_until_the_lease_is_over() -> None:
     assert len(watches) == 0
 
 
+def test_the_pause_behind_a_failed_renewal_doubles_to_8_s_and_begins_anew_after_an_answer() -> None:
+    watches = watched(1)
+
+    def pauses(count: int, now: float) -> list[float]:
+        found = []
+        for _ in range(count):
+            assert watches.handle_timer(now) == SUBSCRIBE
+            assert watches.told(1, ResourceResponse(0xA3), now, goes_on=False) == []
+            found.append(watches.next_timer() - now)
+            now = watches.next_timer()
+        return found
+
+    assert pauses(5, LEASE_S / 2) == [1.0, 2.0, 4.0, 8.0, 8.0]
+    now = watches.next_timer()
+    assert watches.handle_timer(now) == SUBSCRIBE
+    watches.told(1, value(b"2"), now, goes_on=True)
+    assert watches.next_timer() == now + LEASE_S / 2
+    assert pauses(2, now + LEASE_S / 2) == [1.0, 2.0]
+
+
+def test_an_answer_that_does_not_say_how_long_it_is_fresh_is_so_for_60_s() -> None:
+    said = ResourceResponse(0x45, b"1")
+    watches = RemoteWatches(lease_s=200.0)
+    watches.add(KEY, 1, 1, 0.0)
+    watches.told(1, said, 0.0, goes_on=True)
+    for now, told in ((59.9, []), (60.0, [Notify(KEY, (1,), said, False)])):
+        watches.moved({"gw-b": int(now)}.get, now)
+        assert watches.told(1, said, now, goes_on=True) == told
+    assert watches.add(KEY, 2, 60, 70.0) == [Notify(KEY, (2,), said, False)]
+
+
 def test_a_gateway_in_another_life_is_asked_at_once_and_goes_on() -> None:
     watches = watched(1)
     assert watches.moved({"gw-b": 1}.get, 1.0) == []

@@ -243,6 +243,22 @@ def test_what_many_seek_over_one_link_is_sent_there_once_however_often_it_comes(
     assert left == [{STREAM: Intervals([(1, 1), (3, 3)])}] * 2
 
 
+def test_what_comes_goes_on_to_all_who_seek_it_but_where_it_came_from_and_to_oneself() -> None:
+    core, wanted = Searches("gw", 1, lambda _: Intervals(), 10.0), {STREAM: Intervals([(1, 3)])}
+    for link in (1, 2, 3, 4):
+        core.link_up(link, 0.0)
+    core.begin(wanted, 0.0)
+    for link, seeker in ((3, "a"), (1, "b"), (2, "c"), (1, "d")):
+        core.receive_seek(link, Seek((seeker, 1, 1), wanted), 0.0)
+    core.receive_seek(4, Seek(("e", 1, 1), {("other", 1): Intervals([(1, 3)])}), 0.0)
+    frame, header = batch.make(
+        "origin", 1, 2, [("t", 1, b"")], flags=batch.Flags.LOGGED, origin_time_us=0
+    )
+    assert core.relay(3, frame, header) == [SendRepair(1, frame), SendRepair(2, frame)]
+    assert core.relay(2, frame, header) == [SendRepair(3, frame)]  # it has come another way there
+    assert core.relay(2, frame, header) == []
+
+
 def test_of_what_a_torn_log_leaves_of_a_search_as_much_is_asked_for_and_told_as_may_be() -> None:
     """The seeker's neighbour has every second number, and who is behind it two of the others."""
     last = 2 * MAX_RANGES + 3
