@@ -9,6 +9,7 @@ import pytest
 
 from tree_handler.simulation import checks
 from tree_handler.simulation.checks import Checks, StillWindow, Violation
+from tree_handler.simulation.network import Edge
 from tree_handler.simulation.overlays import OverlayGateway, OverlayOptions, OverlaySimulation
 from tree_handler.simulation.report import Report
 from tree_handler.simulation.runs import FaultOptions, Options, Simulation
@@ -94,6 +95,28 @@ def test_a_gateway_that_pauses_is_reached_over_the_connections_that_it_has() -> 
     assert checks.within_reach(gateways, network, now + 1.0) == checks.usable_paths(
         gateways, network
     )
+
+
+def test_ends_forward_as_their_trees_do_when_another_root_comes() -> None:
+    simulation = settled()
+    old = sorted(simulation.gateways)
+    forwarded = {one: simulation.gateways[one].tree.forwarding for one in old}
+    simulation.add("gw-9", 99.0, "10.99.0.1")
+    for other in old:
+        edge = Edge((other, "gw-9"), 0.001, 0.0)
+        simulation.network.edges.append(edge)
+    simulation.start("gw-9")
+    for edge in simulation.network.edges[-3:]:
+        other = simulation.gateways[edge.ids[0]]
+        simulation.network.dial(edge, simulation.gateways["gw-9"], lambda other=other: other)
+    simulation.clock.run(60.0)
+    assert checks.astray(simulation.gateways, simulation.network) == []
+    stopped = 0
+    for gateway in simulation.gateways.values():
+        forwarding = {link for link, end in gateway.ends.items() if end.forwards}
+        assert forwarding == gateway.tree.forwarding
+        stopped += len(forwarded.get(gateway.gateway_id, frozenset()) - forwarding)
+    assert stopped > 0
 
 
 def test_whoever_can_be_reached_over_others_is_found_once() -> None:
