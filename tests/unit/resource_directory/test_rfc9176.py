@@ -404,3 +404,20 @@ def test_5_1_where_each_has_one_the_first_one_makes_room() -> None:
     assert [known.is_fresh(one, 1.0) for one in registrants[:2]] == [False, True]
     known.fetched(registrants[0], 60, 0.0)
     assert [known.is_fresh(one, 1.0) for one in registrants[:3]] == [True, False, True]
+
+
+def test_5_1_who_registers_without_a_name_is_known_by_the_host_of_its_base() -> None:
+    known = SimpleRegistrations()
+
+    def registrant(name: str, base: str) -> SimpleRegistration:
+        return SimpleRegistration(name, "", None, (), None, base)
+
+    quiet = registrant("quiet", "coap://[2001:db8::1]")
+    known.fetched(quiet, 3_600, 0.0)
+    flood = [registrant(f"n{n}", f"coap://198.51.100.7:{n + 1}") for n in range(FRESH_OF_ONE + 1)]
+    for one in flood:
+        known.fetched(one, 3_600, 0.0)
+    assert known.remembered == FRESH_OF_ONE + 1
+    fresh = [known.is_fresh(one, 1.0) for one in (quiet, flood[0], flood[1], flood[-1])]
+    assert fresh == [True, False, True, True]
+    assert not known.is_fresh(registrant("quiet", "coap://[2001:db8::2]"), 1.0)

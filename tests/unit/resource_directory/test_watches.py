@@ -143,6 +143,25 @@ def test_prefixes_of_all_lengths_make_no_registration_slow() -> None:
     assert len(directory.service.take_changed()) == 1_000
 
 
+@pytest.mark.parametrize("over", [0, 1])
+def test_for_a_registration_4000_terms_are_looked_at_and_8_more_for_each_that_it_has(
+    over: int,
+) -> None:
+    directory = Watched()
+    own, of_link = 16, 8  # of its own there are four always, and one of a link
+    # One look for the prefix under which all stand; then each looks at all of its own terms for two
+    # prefixes, at those of the link for the second one again, and at one for each "et=a".
+    each = 2 * own + of_link
+    count, rest = divmod(4_000 + 8 * (own + of_link) - 1 + over, each)
+    assert count > rest
+    for number in range(count):
+        directory.watch("ep", "ep=n*", f"rt=z{number}*", *(["et=a"] if number < rest else []))
+    link = "</t>" + "".join(f";y{number}=1" for number in range(of_link - 1))
+    said = {f"x{number}": "1" for number in range(own - 5)}
+    directory.register(link, ep="n", et="a", **said)
+    assert len(directory.service.take_changed()) == over
+
+
 @pytest.mark.parametrize(
     "request_parts",
     [

@@ -368,3 +368,16 @@ def test_a_link_that_ends_is_told_of_at_once_to_those_whom_it_moves_to_another_p
     assert changed.startswith(f"overlay {overlay.hex()}: link to gw-a down: ")
     gateway.link_down(gone, wires.now)
     assert gateway.take_actions() == []
+
+
+def test_each_life_in_an_overlay_is_told_of_when_it_begins_and_when_it_ends() -> None:
+    own = Overlays(Identity("gw-a", 1, 1.0, "10.0.0.1"), Parameters(), Settings(), 0.0)
+    begins, ends = f"overlay {PAIR.hex()}: records: ", f"overlay {PAIR.hex()} ended"
+    for _ in range(3):
+        for records, why in ((mesh("gw-a", "gw-b"), begins), ({}, ends)):
+            own.records_changed(records, 0.0)
+            (told,) = own.take_actions()
+            assert isinstance(told, OverlayChanged)
+            assert told.why.startswith(why)
+            own.records_changed(records, 0.0)
+            assert own.take_actions() == []
