@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tree_handler import batch
 from tree_handler.batch import MAX_NUMBER, Epoch, Flags
 from tree_handler.intervals import Intervals
@@ -127,6 +129,21 @@ def test_who_leaves_all_unanswered_is_asked_ever_more_seldom_and_never_given_up(
     assert len(asked) > 86_400 / 700
     assert list(neighbours.can_send(STREAM)) == [Intervals()]
     assert not neighbours.is_catching_up()
+
+
+@pytest.mark.parametrize("must_prove", [True, False])
+def test_a_neighbour_that_sends_some_each_time_or_needs_no_proof_is_asked_at_every_time_out(
+    must_prove: bool,
+) -> None:
+    neighbours = AntiEntropy({}, lambda _: True, TIMEOUT_S, must_prove=must_prove)
+    neighbours.link_up(1)
+    neighbours.told(1, Summary({STREAM: Intervals([(1, 5)])}, completes=True))
+    assert len(neighbours.ask_all(0.0)) == 1
+    for times in range(1, 12):
+        if must_prove:
+            neighbours.came(1, answer(1, 1))
+        assert len(neighbours.handle_timer(times * TIMEOUT_S)) == 1
+        assert list(neighbours.can_send(STREAM)) == [Intervals([(1, 5)])]
 
 
 def test_what_comes_late_shows_that_a_neighbour_is_not_silent() -> None:

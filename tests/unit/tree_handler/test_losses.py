@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from math import inf
 
 from compiled_sources import is_compiled
 
@@ -60,6 +61,18 @@ def test_what_an_absent_origin_may_have_is_sought_again_after_as_long_as_it_has_
     assert gateway.sought_at[:2] == [0.0, 5.0]
     assert all(later <= 2 * at + 10.0 for at, later in pairwise(gateway.sought_at))
     assert 5 < len(gateway.sought_at) < 20
+
+
+def test_at_the_latest_it_is_sought_again_after_an_eighth_of_the_time_an_origin_may_be_away() -> (
+    None
+):
+    gateway = Gateway()
+    for now in range(0, int(DAY_S) - 5, 5):
+        assert not gateway.look(float(now))
+    for at, later in pairwise(gateway.sought_at):
+        # Its answer is looked at 5 s later, when the number has been missing so much longer.
+        assert later == at + min(at + 5.0, DAY_S / 8)
+    assert gateway.sought_at[-1] - gateway.sought_at[-2] == DAY_S / 8
 
 
 def test_an_origin_that_is_asked_and_has_it_no_more_makes_the_loss_certain() -> None:
@@ -184,6 +197,47 @@ def test_however_many_gaps_come_each_is_given_up_in_its_time_and_few_rows_are_ke
     known = [2 * at + 1 for at in range(400) if now - at * 500.0 >= DAY_S]
     assert all(number in known for number, _ in gone)
     assert gone.count() >= len(known) - DAY_S / STEPS / 500.0 - 1
+
+
+def test_each_number_is_missing_for_long_from_its_own_time_on_by_steps_of_a_64th() -> None:
+    stuck, long_s = StuckSince(), 64.0 * 10
+    came = {1: 0.0, 3: 4.0, 5: 12.0, 7: 100.0, 9: 101.0, 11: 639.0}
+    missing = Intervals()
+    assert stuck.since(STREAM) == inf
+    for number, at in came.items():
+        missing = Intervals([*missing, (number, number)])
+        assert stuck.follow({STREAM: missing}, at, long_s)
+        assert not stuck.follow({STREAM: Intervals(list(missing))}, at + 0.5, long_s)
+    assert stuck.since(STREAM) == 4.0
+
+    def gone(now: float) -> list[int]:
+        return [first for first, _ in stuck.for_long(STREAM, now, long_s)]
+
+    for now, numbers in (
+        (long_s + 3.9, []),
+        (long_s + 4.0, [1, 3]),
+        (long_s + 11.9, [1, 3]),
+        (long_s + 12.0, [1, 3, 5]),
+        (long_s + 100.9, [1, 3, 5]),
+        (long_s + 101.0, [1, 3, 5, 7, 9]),
+    ):
+        assert gone(now) == numbers
+    # What is missing for long is one row; of what is there again nothing is known.
+    now = long_s + 12.0
+    assert not stuck.follow({STREAM: Intervals([(1, 1), (5, 5), (7, 7)])}, now, long_s)
+    assert (gone(now), stuck.since(STREAM)) == ([1, 5], 12.0)
+    assert stuck.follow({STREAM: Intervals([(1, 3), (7, 7)])}, now + 1.0, long_s)
+    assert gone(long_s + 101.0) == [1, 7]
+    assert not stuck.follow({}, now + 2.0, long_s)
+    assert (gone(2 * long_s), stuck.since(STREAM)) == ([], inf)
+    assert stuck.follow({STREAM: Intervals([(1, 1)])}, now + 3.0, long_s)
+    assert gone(now + 2.0 + long_s) == []
+
+
+def test_a_number_that_counts_as_missing_for_long_at_once_does_so() -> None:
+    stuck = StuckSince()
+    stuck.follow({STREAM: Intervals([(1, 1)])}, 5.0, 0.0)
+    assert list(stuck.for_long(STREAM, 5.0, 0.0)) == [(1, 1)]
 
 
 def test_what_a_neighbour_names_again_and_again_and_never_sends_is_sought_and_given_up() -> None:

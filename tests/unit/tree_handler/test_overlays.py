@@ -222,6 +222,19 @@ def test_the_hellos_of_all_overlays_due_for_a_link_are_one_message() -> None:
     assert all(len(overlay_wire.decode(message)) == 4 for message in said)
 
 
+def test_the_root_of_a_settled_overlay_says_hello_at_whole_intervals_since_it_began() -> None:
+    wires = Wires.of("gw-a", "gw-b")
+    root, hello_s = wires.gateways["gw-a"], Parameters().hello_s
+    wires.run(0.3)
+    for records in ({}, mesh("gw-a", "gw-b")):  # the overlay begins between two of them
+        wires.tell(records)
+    assert root.next_timer() == 0.3 + hello_s
+    wires.run(10 * hello_s)
+    for number in range(11, 15):
+        assert root.next_timer() == pytest.approx(number * hello_s)
+        wires.run(hello_s)
+
+
 def test_more_overlays_than_the_limit_go_the_routed_way_on_all_gateways_alike() -> None:
     ids = ("gw-a", "gw-b", "gw-c")
     records = {}
