@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tree_handler import batch
-from tree_handler.batch import Entry, Flags
+from tree_handler.batch import FRAME, MAX_FRAME_BYTES, Entry, Flags
 from tree_handler.entry import accepted_at, accepted_us, row_size
 from tree_handler.errors import BatchError
 
@@ -132,6 +132,20 @@ def test_a_number_that_nobody_could_count_to_is_refused() -> None:
 def test_an_empty_batch_is_refused() -> None:
     with pytest.raises(BatchError, match="without entries"):
         batch.encode("gw", 1, 1, [], flags=Flags.LOGGED, origin_time_us=0)
+
+
+def test_a_frame_of_16_mib_is_one_and_a_longer_one_is_not() -> None:
+    for more in (0, 1):
+        head = FRAME.pack(batch.MAGIC, batch.VERSION, 0, MAX_FRAME_BYTES - FRAME.size + more, 0)
+        if more:
+            with pytest.raises(BatchError, match=f"too large, bytes: {MAX_FRAME_BYTES + 1}"):
+                batch.frame_length(head)
+        else:
+            assert batch.frame_length(head) == MAX_FRAME_BYTES == 16 << 20
+            assert batch.frame_length(b"x" + head, 1) == MAX_FRAME_BYTES
+            assert batch.frame_length(head[:-1]) is None
+            assert batch.frame_length(head, 1) is None
+            assert list(batch.frames(head)) == []
 
 
 def test_another_version_is_named() -> None:

@@ -90,6 +90,17 @@ def test_a_leaf_is_a_member_but_no_bridge() -> None:
     assert members(plan(a, b, leaf), "t") == set("abc")
 
 
+def test_leaves_alone_make_no_overlay_though_they_have_a_link() -> None:
+    ids = ("gw-a", "gw-b", "gw-c")
+    leaves = [told(one, ("t",), ("t",), ids, transit=False) for one in ids[:2]]
+    found = plan(*leaves, told("gw-c", (), (), ids))
+    assert members(found, "t") is None
+    assert (found.overlays, found.topics) == ({}, {})
+    assert found.disconnected == 1
+    found = plan(*leaves, told("gw-c", (), ("t",), ids))
+    assert members(found, "t") == set("abc")
+
+
 def test_a_record_outlives_its_gateway_but_not_the_links_to_it() -> None:
     a = record("gw-a", "t", links="b")
     b = record("gw-b", "", "t", links="a")

@@ -107,6 +107,56 @@ def order(actions: list[SpanningAction], *wanted: SpanningAction | Kind) -> None
         )
 
 
+# -- links that are agreed on --------------------------------------------------------------------
+
+
+def joins(bench: Bench, link: int, root: Root = BEST, **distance: int) -> list[SpanningAction]:
+    """A neighbour asks to be a child, from farther away."""
+    return bench.hear(link, Kind.JOIN, root, **({"sequence": 1, "cost_ms": 90} | distance))
+
+
+def test_whoever_joins_from_farther_away_is_accepted_and_told_no_more() -> None:
+    bench = Bench()
+    bench.up(1, "gw-r")
+    bench.up(2, "gw-c")
+    bench.join_through(1, BEST)
+    actions = joins(bench, 2)
+    order(actions, Kind.ACCEPT, Forward(2))
+    assert not said(actions, Kind.LEAVE)
+    assert bench.tree.role(2) is Role.DESIGNATED
+    assert bench.tree.forwarding == {1, 2}
+
+
+def test_a_neighbour_that_is_asked_and_joins_itself_is_asked_no_more() -> None:
+    bench = Bench()
+    bench.up(1, "gw-b")
+    bench.up(2, "gw-c")
+    bench.join_through(1, BEST, sequence=4, cost_ms=10)
+    bench.hello(2, BEST, sequence=4, cost_ms=2)
+    (asked,) = said([*measure(bench, 1, 20.0), *measure(bench, 2, 5.0)], Kind.JOIN, 2)
+    actions = joins(bench, 2, sequence=4)
+    order(actions, Kind.LEAVE, Kind.ACCEPT, Forward(2))
+    assert [one.answers for one in said(actions, Kind.LEAVE)] == [asked.number]
+    assert bench.tree.parent_link == 1
+    assert 1 in bench.tree.forwarding
+
+
+def test_a_child_that_is_asked_for_the_way_is_let_go_first() -> None:
+    bench = Bench()
+    for link, peer_id in ((1, "gw-b"), (2, "gw-c"), (3, "gw-d")):
+        bench.up(link, peer_id)
+    bench.join_through(1, BEST)
+    joins(bench, 2)
+    bench.hello(3, BEST, cost_ms=90)  # no way for now, and hope that there is one
+    bench.down(1)
+    assert bench.tree.forwarding == {2}
+    actions = bench.hello(2, BEST, sequence=9)  # it has another way, of which this is news
+    order(actions, Discard(2), Kind.JOIN)
+    assert bench.tree.forwarding == frozenset()
+    assert bench.tree.role(2) is Role.ROOT
+    assert Forward(2) in bench.accept(2, actions)
+
+
 # -- election ------------------------------------------------------------------------------------
 
 

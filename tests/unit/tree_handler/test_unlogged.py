@@ -8,7 +8,7 @@ from tests.held_objects import held_objects
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.replication import unlogged
-from tree_handler.replication.unlogged import Unlogged
+from tree_handler.replication.unlogged import MAX_RANGES, Unlogged
 
 
 def header(number: int, epoch: int = 1, origin: str = "gw") -> Header:
@@ -21,6 +21,30 @@ def test_a_message_is_new_once_in_whatever_order_they_come() -> None:
     assert [seen.is_new(header(n)) for n in (1, 3, 2, 3, 1, 4)] == [
         *(True, True, True, False, False, True)
     ]
+
+
+def test_with_65_gaps_the_older_half_of_them_counts_as_seen() -> None:
+    seen = Unlogged()
+    for number in range(1, 2 * MAX_RANGES, 2):
+        assert seen.is_new(header(number))
+    assert not seen.is_known(header(2))
+    assert seen.is_new(header(2 * MAX_RANGES + 1))  # the 65th range
+    known = [number for number in range(2, 2 * MAX_RANGES + 2, 2) if seen.is_known(header(number))]
+    assert known == list(range(2, MAX_RANGES + 1, 2))
+    assert not seen.is_new(header(MAX_RANGES))
+    assert seen.is_new(header(MAX_RANGES + 2))
+
+
+def test_a_batch_is_known_when_all_of_it_is_or_its_origin_is_in_a_later_life() -> None:
+    seen = Unlogged()
+    assert not seen.is_known(header(1, 5))
+    assert seen.is_new(header(1, 5))
+    assert [seen.is_known(header(1, epoch)) for epoch in (4, 5, 6)] == [True, True, False]
+    rows = [Entry("t", b"").row()] * 2
+    two = batch.make("gw", 5, 1, rows, flags=Flags.NONE, origin_time_us=0)[1]
+    assert not seen.is_known(two)
+    assert seen.is_new(two)
+    assert seen.is_known(two)
 
 
 def test_of_an_origin_the_latest_epoch_alone_is_remembered_and_earlier_ones_are_dropped() -> None:
