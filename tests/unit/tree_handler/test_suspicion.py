@@ -51,6 +51,20 @@ def test_it_takes_less_than_five_seconds_from_when_the_tree_has_lost_it() -> Non
     assert Patience().most_s < 5
 
 
+@pytest.mark.parametrize(("others", "early"), [(1, 0.30), (5, 0.20), (50, 0.08)])
+def test_in_a_large_fleet_few_ask_early_and_all_within_the_spread(
+    others: int, early: float
+) -> None:
+    fleet = [f"gw-{number}" for number in range(others)]
+    lots: list[float] = []
+    for number in range(1_000):
+        suspicion = Suspicion(f"own-{number}")
+        suspicion.look(fleet, frozenset(fleet[1:]), 0.0)
+        lots.append((suspicion.next_timer() - PATIENCE.grace_s) / PATIENCE.spread_s)
+    assert 0.0 <= min(lots) <= max(lots) <= 1.0
+    assert sum(lot < 0.5 for lot in lots) / len(lots) == pytest.approx(early, abs=0.03)
+
+
 def test_a_tree_that_mends_itself_in_time_asks_nobody() -> None:
     suspicion = Suspicion("gw-a")
     suspicion.look(FLEET, frozenset(), 0.0)
