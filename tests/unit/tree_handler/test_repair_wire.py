@@ -202,3 +202,39 @@ def test_a_request_has_so_many_numbers_and_the_last_range_is_cut() -> None:
     assert len(Request.of([(("a", 1), ranges)], MAX_NUMBER).wanted["a", 1]) == 10_000
     streams = [(("a", epoch), Intervals([(1, 1)])) for epoch in range(1, 1_002)]
     assert len(Request.of(streams, MAX_NUMBER).wanted) == 1_000
+
+
+def parts_of(*ranges: int, over: tuple[int, ...] = ()) -> list[tuple[int, int]]:
+    """How many rows, and ranges in them, the parts of a summary have."""
+    numbers = [Intervals((n, n) for n in range(1, 2 * count, 2)) for count in (*over, *ranges)]
+    ended = [(f"gw-{at}", one) for at, one in enumerate(numbers[: len(over)])]
+    rows = [(("gw", at), one, 1) for at, one in enumerate(numbers[len(over) :], 1)]
+    parts = Summary.parts(rows, ended, completes=True)
+    assert [part.completes for part in parts] == [False] * (len(parts) - 1) + [True]
+    for part in parts:
+        assert Summary.decode(part.encode()) == part
+    return [
+        (len(told), sum(map(len, told)))
+        for told in ([*part.have.values(), *part.over.values()] for part in parts)
+    ]
+
+
+def test_a_part_of_a_summary_has_10_000_ranges_and_1_000_rows() -> None:
+    assert parts_of() == [(0, 0)]
+    assert parts_of(6_000, 4_000) == [(2, 10_000)]
+    assert parts_of(6_000, 4_001, 5_999) == [(1, 6_000), (2, 10_000)]
+    assert parts_of(6_000, 1, 4_000) == [(2, 6_001), (1, 4_000)]
+    assert parts_of(4_000, over=(6_000,)) == [(2, 10_000)]
+    assert parts_of(4_001, over=(6_000,)) == [(1, 6_000), (1, 4_001)]
+    assert parts_of(10_001, 1) == [(1, 10_000), (1, 1)]
+    assert parts_of(*[1] * 1_000) == [(1_000, 1_000)]
+    assert parts_of(*[1] * 2_001) == [(1_000, 1_000), (1_000, 1_000), (1, 1)]
+
+
+def test_a_summary_names_from_where_on_a_log_can_send_and_what_it_can() -> None:
+    some = Intervals([(1, 9)])
+    rows = [(("a", 1), some, 1), (("b", 1), some, 2), (("c", 1), some, 10)]
+    (told,) = Summary.parts(rows, [("d", some)], completes=False)
+    assert told.kept_from == {("b", 1): 2, ("c", 1): 10}
+    assert [list(told.kept((name, 1))) for name in "abcd"] == [[(1, 9)], [(2, 9)], [], []]
+    assert list(told.epochs()) == [("a", 1), ("b", 1), ("c", 1), ("d", 9)]

@@ -137,6 +137,16 @@ class Pair:
         for side in self.sides:
             side.link_up(1, self.now)
 
+    def run_once(self) -> None:
+        """Let the next message arrive, or else time pass to the next timer."""
+        if self._wire:
+            to, payload = self._wire.popleft()
+            self._carry(to, self.sides[to].receive(1, payload, self.now, self.waited_s))
+            return
+        self.now = min(side.next_timer() for side in self.sides)
+        for at, side in enumerate(self.sides):
+            self._carry(at, side.handle_timer(self.now))
+
     def run(self, for_s: float = 30.0) -> None:
         """Until nothing is on its way and no timer is due in time."""
         until = self.now + for_s
@@ -162,6 +172,24 @@ class Pair:
         return one.versions.state() == other.versions.state() and {
             topic: told.payload for topic, told in one.contents.items()
         } == {topic: told.payload for topic, told in other.contents.items()}
+
+
+def test_a_fetch_ends_with_its_link_alone_and_a_quarter_second_later_others_are_looked_at() -> None:
+    pair = Pair()
+    pair.stores[1].put("t", RetainedVersion(1, 0, "a", 1), b"x")
+    pair.up()
+    side = pair.sides[0]
+    while not side.is_fetching:
+        pair.run_once()
+    side.link_up(2, pair.now)
+    side.link_down(2, pair.now)
+    assert side.is_fetching
+    side.link_down(1, pair.now)
+    assert not side.is_fetching
+    assert side.next_timer() == pair.now + 0.25
+    side.handle_timer(pair.now + 0.25)
+    side.link_up(3, 99.0)
+    assert side.next_timer() == 99.25
 
 
 versions = st.builds(

@@ -735,6 +735,19 @@ def test_what_the_log_has_lost_of_1_000_streams_is_asked_for_every_ten_seconds()
     assert (destination.due_at, len(asked), destination.asked) == (math.inf, 1_000, 1)
 
 
+@pytest.mark.parametrize(
+    ("stream", "asks"), [(("gw-0", 1), 1), (("$gw-0", 1), 0), (("gw-1", 1), 0), (("$gw-1", 1), 0)]
+)
+def test_what_a_log_has_lost_of_clients_of_others_is_asked_of_them_and_nothing_else(
+    stream: batch.Epoch, asks: int
+) -> None:
+    line = Line(2)
+    line.nodes[1].routed.lost(stream, Intervals([(1, 1)]), 0.0)
+    line.wait(5.0)
+    asked = [(a, b) for a, b, kind in line.carried if kind == "Ask"]
+    assert asked == [(1, 0)] * asks
+
+
 def test_a_gateway_gives_an_origins_next_life_up_that_is_gone_for_long() -> None:
     settings = RepairSettings(floods_clients=False, origin_gone_s=100.0)
     core = Replication("gw-1", 1, {}, settings)
