@@ -742,7 +742,10 @@ def test_what_a_log_has_lost_of_clients_of_others_is_asked_of_them_and_nothing_e
     stream: batch.Epoch, asks: int
 ) -> None:
     line = Line(2)
-    line.nodes[1].routed.lost(stream, Intervals([(1, 1)]), 0.0)
+    routed = line.nodes[1].routed
+    assert routed.next_timer() == math.inf
+    routed.lost(stream, Intervals([(1, 1)]), 0.0)
+    assert routed.next_timer() == (0.0 if asks else math.inf)
     line.wait(5.0)
     asked = [(a, b) for a, b, kind in line.carried if kind == "Ask"]
     assert asked == [(1, 0)] * asks
