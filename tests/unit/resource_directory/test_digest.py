@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_directory.digest import DIGEST_BYTES, DirectoryDigest, may_have
+from resource_directory.digest import (
+    AFTER_S,
+    DIGEST_BYTES,
+    EVERY_S,
+    DigestTimes,
+    DirectoryDigest,
+    may_have,
+)
 from resource_directory.index import Criterion
 from resource_directory.link_format import WebLink
 from resource_directory.registry import Registry, RegistryLimits
@@ -87,6 +94,32 @@ def test_only_what_was_not_there_is_news_and_what_has_gone_goes_with_it() -> Non
     told = digest.take()
     assert may_have(told, wants("rt=switch"))
     assert not may_have(told, wants("rt=temperature"))
+
+
+def test_a_registration_of_terms_that_were_all_told_is_no_news() -> None:
+    registry, digest = directory()
+    for number in range(30):
+        register(registry, f"meter-{number}", ("rt", f"kind-{number}"), ("if", "sensor"))
+    assert digest.is_news
+    digest.take()
+    assert not digest.is_news
+    for number in range(30):
+        register(registry, f"meter-{number}", ("rt", f"kind-{29 - number}"))
+        assert not digest.is_news
+    digest.take()
+    register(registry, "meter-0", ("rt", "kind-0"), ("if", "actuator"))
+    assert digest.is_news
+
+
+def test_a_digest_is_told_after_a_while_and_with_news_not_again_for_longer() -> None:
+    times = DigestTimes(100.0)
+    assert times.due == 100.0 + AFTER_S
+    assert not times.take(times.due - 0.1, is_news=True)
+    assert times.due == 100.0 + AFTER_S
+    assert not times.take(100.0 + AFTER_S, is_news=False)
+    assert times.due == 100.0 + 2 * AFTER_S
+    assert times.take(times.due, is_news=True)
+    assert times.due == 100.0 + 3 * AFTER_S + EVERY_S
 
 
 def test_what_has_gone_is_out_and_none_of_the_others_is_looked_at(

@@ -254,3 +254,28 @@ def test_a_renewal_of_what_is_not_there_changes_nothing() -> None:
     renewed = record([1, location, 150.0]) + record([1, "/rd/9", 150.0])
     again = read_again(kept.data + renewed)
     assert {one: found.expires_at for one, found in again.items()} == {location: 150.0}
+
+
+def test_records_and_the_bytes_that_are_none_are_counted() -> None:
+    kept = Kept()
+    for name in ("a", "b", "c"):
+        kept.register(name)
+    kept.write()
+    first, second, third = kept.pieces
+    for pieces, records, lost, is_damaged in (
+        ([], 0, 0, True),
+        (kept.pieces, 3, 0, False),
+        ([first, second, third[:-1]], 2, len(third) - 1, False),
+        ([first, second[1:], third], 2, len(second) - 1, True),
+        ([b"xyz", first], 1, 3, True),
+        ([b"xyz", first, b"12", second], 2, 5, True),
+        ([b"xyz"], 0, 3, True),
+    ):
+        for cut in (pieces, [b"".join(pieces)], [bytes((one,)) for one in b"".join(pieces)]):
+            found = journal.read(cut)
+            assert (found.records, found.lost_bytes, found.is_damaged) == (
+                records,
+                lost,
+                is_damaged,
+            )
+            assert len(found.places) == records

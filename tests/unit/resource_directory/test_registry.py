@@ -23,6 +23,7 @@ from resource_directory.expiry import Expiry
 from resource_directory.link_format import WebLink, parse, serialise
 from resource_directory.lookup import LEAVING_MAX
 from resource_directory.query import LookupQuery
+from resource_directory.registration import Registration
 from resource_directory.registry import Registry, RegistryLimits
 from resource_directory.search import LinkSearch
 from tests.held_objects import held_objects
@@ -78,6 +79,49 @@ def test_a_link_is_found_by_any_uri_that_is_equivalent_to_its_target(
     for href in (sought, sought.replace("coap", "COAP"), sought.replace("t", "%74")):
         assert len(resources(registry, f"href={href}")) == 1
     assert resources(registry, f"href={sought}x") == []
+
+
+class ChangesHeard:
+    """A listener that notes where what changed stood before and stands then."""
+
+    def __init__(self) -> None:
+        self.changes: list[tuple[str | None, str | None]] = []
+
+    def changed(self, before: Registration | None, after: Registration | None) -> None:
+        self.changes.append((before and before.location, after and after.location))
+
+    def renewed(self, registration: Registration) -> None:
+        self.changes.append((registration.location, registration.location))
+
+
+def test_what_is_restored_takes_the_place_of_what_has_its_name_or_its_location() -> None:
+    earlier = Registry()
+    kept = [earlier.at(register(earlier, name)) for name in ("a", "b")]
+    one, other = [dataclasses.replace(made) for made in kept if made is not None]
+    heard = ChangesHeard()
+    registry = Registry(listeners=(heard,))
+
+    def restored(made: Registration) -> list[tuple[str | None, str | None]]:
+        heard.changes.clear()
+        registry.restore(dataclasses.replace(made))
+        return heard.changes
+
+    a, b = one.location, other.location
+    assert restored(one) == [(None, a)]
+    assert restored(dataclasses.replace(one, attributes=(("et", "x"),))) == [(a, a)]
+    # Its endpoint stands elsewhere: there it is over.
+    moved = dataclasses.replace(one, location=b)
+    assert restored(moved) == [(a, None), (None, b)]
+    assert [registry.at(location) is not None for location in (a, b)] == [False, True]
+    # Another endpoint has its location.
+    assert restored(other) == [(b, None), (None, b)]
+    assert endpoints(registry) == ["b"]
+    assert restored(one) == [(None, a)]
+    # It has the name of one and the location of the other: both are over.
+    both = dataclasses.replace(one, location=b)
+    assert restored(both) == [(b, None), (a, None), (None, b)]
+    assert endpoints(registry) == ["a"]
+    assert len(list(registry.registrations())) == 1
 
 
 def test_a_list_of_very_many_values_is_refused() -> None:
