@@ -205,7 +205,7 @@ def test_a_request_has_so_many_numbers_and_the_last_range_is_cut() -> None:
 
 
 def parts_of(*ranges: int, over: tuple[int, ...] = ()) -> list[tuple[int, int]]:
-    """How many rows, and ranges in them, the parts of a summary have."""
+    """Return the numbers of rows, and of ranges in them, that the parts of a summary have."""
     numbers = [Intervals((n, n) for n in range(1, 2 * count, 2)) for count in (*over, *ranges)]
     ended = [(f"gw-{at}", one) for at, one in enumerate(numbers[: len(over)])]
     rows = [(("gw", at), one, 1) for at, one in enumerate(numbers[len(over) :], 1)]

@@ -57,7 +57,7 @@ class Struck:
 
     @property
     def down(self) -> set[str]:
-        """Who is down."""
+        """Return the gateways that are down."""
         return self.before.keys() - self.simulation.gateways.keys()
 
     def run(self, seconds: float) -> None:

@@ -62,7 +62,7 @@ class ListeningHost:
         self._note("drained")
 
     def took(self) -> list[tuple[float, object]]:
-        """What it has learnt since this was asked last."""
+        """Return all that it has learnt since this was asked last."""
         learnt, self.learnt = self.learnt, []
         return learnt
 
