@@ -119,6 +119,49 @@ def test_ends_forward_as_their_trees_do_when_another_root_comes() -> None:
     assert stopped > 0
 
 
+def test_a_ring_of_live_links_is_found_with_its_gateways_when_it_closes() -> None:
+    simulation = settled()
+    of, connections = simulation.checks, simulation.network.connections
+    [blocked] = [one for one in connections if not one.live]
+    ends = [end for end in blocked.ends if not end.forwards]
+    for end in ends:
+        assert found(of) == []
+        end.forwards = True
+        of.forwards(end)
+    [(invariant, what)] = found(of)
+    assert invariant == 1
+    ring = what.removeprefix("live ring ").split(" - ")
+    assert sorted(ring) == sorted(simulation.gateways)
+    assert {ring[0], ring[-1]} == {end.host.gateway_id for end in blocked.ends}
+    # Without one of the others, which ends, it is none.
+    [other, *_] = [one for one in connections if one is not blocked]
+    other.ends[0].open = False
+    of.forwards(ends[0])
+    assert found(of) == []
+
+
+def test_who_follows_another_root_or_has_no_live_way_to_it_is_astray() -> None:
+    simulation = settled()
+    gateways, network = simulation.gateways, simulation.network
+    root = checks.right_roots(gateways, network)["gw-0"]
+    [leaf, *_] = [
+        name
+        for name, one in gateways.items()
+        if len(one.tree.forwarding) == 1 and name != root.gateway_id
+    ]
+    for end in gateways[leaf].ends.values():
+        end.forwards = False
+    assert checks.astray(gateways, network) == [f"{leaf} has no live way to its root {root}"]
+    for edge in network.edges:
+        if root.gateway_id in edge.ids:
+            network.cut(edge)
+    others = sorted(gateways.keys() - {root.gateway_id})
+    right = checks.right_roots(gateways, network)[others[0]]
+    assert right != root
+    told = checks.astray(gateways, network)
+    assert {f"{one} follows {root.gateway_id}, not {right}" for one in others} <= set(told)
+
+
 def test_whoever_can_be_reached_over_others_is_found_once() -> None:
     ways = {"a": ["b"], "b": ["a", "c"], "c": ["b"], "d": ["a"]}
     assert checks.component("a", ways.__getitem__) == {"a", "b", "c"}
