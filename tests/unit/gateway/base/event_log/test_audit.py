@@ -215,3 +215,33 @@ def test_who_runs_this_is_told_with_who_became_that_user(
     monkeypatch.setattr(getpass, "getuser", getuser)
     monkeypatch.setenv("SUDO_USER", before)
     assert current_user() == told
+
+
+@pytest.mark.parametrize(("more", "is_new"), [(0, True), (1, False)])
+def test_a_trail_begins_anew_when_it_is_as_long_as_it_may_grow_and_not_before(
+    tmp_path: Path, more: int, is_new: bool
+) -> None:
+    path, older = tmp_path / "audit.jsonl", tmp_path / "audit.jsonl.1"
+    AuditTrail(path).append("alice", "first", 1.0)
+    AuditTrail(path, most_bytes=path.stat().st_size + more).append("alice", "second", 2.0)
+    assert older.exists() is is_new
+    assert [one.what for one in AuditTrail(path).changes()] == ["first", "second"]
+
+
+def test_changes_of_a_kind_are_found_behind_lines_that_are_none_and_before_a_cut_one(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_bytes(b'"changed" is no change\n')
+    trail = AuditTrail(path)
+    trail.append("alice", "changed", number=1)
+    trail.append("bob", "other", text="changed")
+    trail.append("carol", "changed", number=2)
+    with path.open("ab") as file:
+        file.write(b'{"time_s": 1.0, "what": "changed"')
+    assert [(one.who, one.of) for one in trail.changes_of("changed")] == [
+        ("alice", {"number": 1}),
+        ("carol", {"number": 2}),
+    ]
+    assert [one.who for one in trail.changes_of("other")] == ["bob"]
+    assert list(trail.changes_of("nothing")) == []

@@ -140,3 +140,35 @@ def test_the_life_that_is_in_the_tree_may_have_more_links() -> None:
     a.pairing.concluded(B)
     a.pairing.proved(B, 5)
     assert a.kept_out == []
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_another_life_that_is_only_said_to_be_reached_is_asked_for_and_counts_if_it_is_there(
+    is_there: bool,
+) -> None:
+    asked: list[tuple[str, int]] = []
+    reached: int | None = None
+
+    def is_in_the_tree(peer_id: str, epoch: int) -> bool:
+        asked.append((peer_id, epoch))
+        return is_there
+
+    kept_out: list[tuple[str, int]] = []
+    pairing = Pairing(
+        A,
+        lambda _: [],
+        lambda _: reached,
+        lambda peer_id, epoch: kept_out.append((peer_id, epoch)),
+        is_in_the_tree,
+    )
+    for reached in (None, 7):
+        pairing.proved(B, 7)
+    assert asked == []
+    reached = 5
+    if is_there:
+        with pytest.raises(NoPlaceError, match="gw-b is in the tree already, under boot 5"):
+            pairing.proved(B, 7)
+    else:
+        pairing.proved(B, 7)
+    assert asked == [(B, 5)]
+    assert kept_out == ([(B, 7)] if is_there else [])

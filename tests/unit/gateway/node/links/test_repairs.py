@@ -74,8 +74,17 @@ async def test_each_request_gets_its_end_and_the_last_one_counts(log: MessageLog
     repairs.serve(far.link, wanted(A))
     repairs.serve(far.link, wanted(B))
     assert await sent(far) == [(REPAIR, other[0]), (DONE, b"")]
+    repairs.serve(far.link, wanted(A, B))
+    assert await sent(far) == [(REPAIR, one[0]), (REPAIR, other[0]), (DONE, b"")]
+
+
+async def test_who_stops_answers_no_more(log: MessageLog) -> None:
+    kept(log, A, 1)
+    far, repairs = MemoryLink(), Repairs(log, lambda: 0.0)
     repairs.serve(far.link, wanted(A))
-    assert await sent(far) == [(REPAIR, one[0]), (DONE, b"")]
+    await repairs.stop()
+    await repairs.stop()
+    assert far.told() == []
 
 
 async def test_a_link_whose_batches_were_refused_counts_so_until_its_next_end(

@@ -6,14 +6,17 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgpack
 import pytest
 from authority import DAY, Authority, Issued
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509.oid import NameOID
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -406,3 +409,29 @@ def test_what_can_not_be_kept_of_others_is_told_and_kept_later(
     again.begin("gw-a", LIFE + 1)
     assert again.statement is not None
     assert again.statement.keys[0].last_life == LIFE
+
+
+def test_a_statement_is_looked_into_as_long_as_it_may_be_and_no_longer() -> None:
+    body = msgpack.packb(("gw-a", 1, ()))
+    for length in (MAX_STATEMENT_BYTES, MAX_STATEMENT_BYTES + 1):
+        over = length - len(msgpack.packb((body, bytes(256))))
+        data = msgpack.packb((body, bytes(256 + over)))
+        assert len(data) == length
+        why = "signature" if length == MAX_STATEMENT_BYTES else f"{length} bytes"
+        with pytest.raises(UntrustedError, match=why):
+            KeyStatement.of(data)
+
+
+def test_a_key_that_signs_nothing_here_is_no_key_of_a_history(tmp_path: Path) -> None:
+    rsa_key = rsa.generate_private_key(65537, 2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "gw-a")])
+    now = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, rsa_key.public_key(), 1, now - DAY, now + DAY)
+        .sign(rsa_key, hashes.SHA256())
+        .public_bytes(Encoding.DER)
+    )
+    with pytest.raises(TypeError, match="signs nothing here"):
+        OwnHistory(tmp_path).use((certificate,), LIFE, time.time())
+    (tmp_path / "own_keys").write_bytes(msgpack.packb([([certificate], 0, LIFE)]))
+    assert OwnHistory(tmp_path).last_life == 0

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from gateway.node.signing import quarantine
-from gateway.node.signing.quarantine import FOLDER, KEPT_AT_ONCE, MAX_BYTES, Quarantine
+from gateway.node.signing.quarantine import (
+    FOLDER,
+    KEPT_AT_ONCE,
+    MAX_BYTES,
+    SAY_INTERVAL_S,
+    Quarantine,
+)
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 from tree_handler.proof import Verdict
@@ -94,3 +100,23 @@ def test_a_file_of_another_name_is_no_reason_to_stop(tmp_path: Path) -> None:
         "notes.batch",
         "0000000001-gw-x.batch",
     }
+
+
+def test_files_are_numbered_in_their_order_from_1_and_the_folder_is_its_owners(
+    kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("gw-x", "gw-y", "gw-x"):
+        kept.quarantine.take(refused(), name)
+    assert [file.name for file in kept.files()] == [
+        "0000000001-gw-x.batch",
+        "0000000002-gw-y.batch",
+        "0000000003-gw-x.batch",
+    ]
+    assert kept.files()[0].parent.stat().st_mode & 0o777 == 0o700
+    assert len(caplog.messages) == 1  # of the first, and of no others so far
+    kept.now = SAY_INTERVAL_S
+    kept.quarantine.take(refused(), "gw-z")
+    assert caplog.messages[-1].endswith(": gw-y 1 (forged), gw-x 1 (forged), gw-z 1 (forged)")
+    kept.now = 2 * SAY_INTERVAL_S
+    kept.quarantine.take(refused(), "gw-z")
+    assert len(caplog.messages) == 4

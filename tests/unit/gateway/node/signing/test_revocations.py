@@ -455,3 +455,24 @@ def test_who_only_looks_reads_the_lists_that_are_whole_and_leaves_a_damaged_file
     assert [der(one) for one in kept_lists(tmp_path)] == [der(x509.load_pem_x509_crl(whole))]
     assert file.read_bytes() == whole + whole[:100]
     assert kept_lists(tmp_path / "missing") == []
+
+
+def test_lists_that_could_not_be_kept_are_kept_by_the_next_save_and_by_none_behind_it(
+    tmp_path: Path, authority: Authority
+) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    kept = Revocations(folder)
+    away = folder.rename(tmp_path / "away")
+    assert kept.follow(Revoking((authority.x509,), (made(authority, 7),)))
+    assert "No such file or directory" in kept.save()
+    away.rename(folder)
+    assert not kept_lists(folder)
+    assert kept.save() == ""
+    assert [der(one) for one in kept_lists(folder)] == [der(one) for one in kept.lists]
+    assert len(kept.lists) == 1
+    (folder / FILE_NAME).unlink()
+    assert kept.save() == ""
+    assert not (folder / FILE_NAME).exists()
+    assert kept.follow(Revoking((authority.x509,), (made(authority, 8),)))
+    assert (folder / FILE_NAME).exists()

@@ -175,3 +175,19 @@ def test_an_authority_that_was_made_elsewhere_is_taken_over(folder: Path) -> Non
 def test_what_is_no_store_is_refused(data: bytes) -> None:
     with pytest.raises(Pkcs12Error):
         pkcs12_files.unpack(data, b"x")
+
+
+def test_what_was_opened_is_closed_when_so_many_others_were_opened_since(folder: Path) -> None:
+    key = folder / "encrypted.pem"
+    files = TlsFiles(folder / "ca" / "gw-a.pem", key)
+
+    def opened() -> Path:
+        key.write_bytes(key.read_bytes() + b"\n")
+        return stores.in_the_clear(files, folder / "password").key
+
+    first = opened()
+    for _ in range(stores.REMEMBERED - 1):
+        opened()
+    assert first.exists()
+    opened()
+    assert not first.exists()

@@ -361,6 +361,32 @@ async def test_a_service_that_never_ends_its_answer_keeps_nobody(
     server.close()
 
 
+async def test_a_service_whose_answer_is_of_no_use_is_let_go_at_once(fleet: Fleet) -> None:
+    folder = fleet.authority.folder
+    fleet.authority.issue("wrong", roles=["enrolment"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "wrong.pem", folder / "wrong.key.pem")
+    left = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+        with contextlib.suppress(OSError):
+            await reader.read()
+        left.set()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
+    port = server.sockets[0].getsockname()[1]
+    asking = EnrolmentClient(f"127.0.0.1:{port}", (folder / "ca.pem").read_text())
+    with pytest.raises(ServiceError, match="an answer that can't be read") as failed:
+        await asyncio.to_thread(asking.trust)
+    async with asyncio.timeout(60):
+        await left.wait()
+    assert failed.value.__traceback__ is not None  # which still holds the connection
+    server.close()
+
+
 async def test_a_token_of_another_authority_is_of_no_use(fleet: Fleet) -> None:
     mine = fleet.token("gw-a")
     token = EnrolmentToken("gw-a", mine.service, bytes(32), mine.secret)
