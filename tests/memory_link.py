@@ -5,7 +5,7 @@ from __future__ import annotations
 from memory_transport import MemoryTransport
 
 from gateway.node.links.link import Link
-from gateway.node.links.wire import LinkReader
+from gateway.node.links.wire import MAX_PACKET_BYTES, LinkReader
 
 
 class MemoryLink:
@@ -17,10 +17,15 @@ class MemoryLink:
     """
 
     def __init__(self, number: int = 1, additions: int = 0) -> None:
-        self._transport, self._reader = MemoryTransport(), LinkReader()
+        self._transport, self._reader = MemoryTransport(), LinkReader(MAX_PACKET_BYTES)
         self.link = link = Link("10.0.0.9:1883")
         link.number, link.peer_id, link.additions = number, "gw-b", additions
         link.connection_made(self._transport)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this end has closed the connection."""
+        return self._transport.is_closed
 
     def told(self) -> list[tuple[bytes, bytes]]:
         """Return topics and payloads of what was sent since this was asked last."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import sys
 from collections.abc import Callable
 from time import monotonic
 from typing import Final, cast
@@ -341,8 +342,7 @@ class Link(asyncio.Protocol):
 
     def _turn_ended(self) -> None:
         self._is_turn_under_way = False
-        if self._queue.size:
-            self._write()
+        self._write()  # what waits may be an empty word, which has no size
 
     def _write(self) -> None:
         transport, queue, window = self._transport, self._queue, self.window
@@ -364,7 +364,7 @@ class Link(asyncio.Protocol):
                 await self.room()
                 if (transport := self._transport) is None:
                     return
-                buffers, size = self._queue.take(self._queue.size + 1)
+                buffers, size = self._queue.take(sys.maxsize)
                 transport.writelines([*buffers, farewell := wire.disconnect()])
                 self.window.has_sent(size + len(farewell), self._loop.time())
                 transport.close()

@@ -147,7 +147,7 @@ def test_another_life_that_is_only_said_to_be_reached_is_asked_for_and_counts_if
     is_there: bool,
 ) -> None:
     asked: list[tuple[str, int]] = []
-    reached: int | None = None
+    reached = dict[str, int]()
 
     def is_in_the_tree(peer_id: str, epoch: int) -> bool:
         asked.append((peer_id, epoch))
@@ -157,14 +157,15 @@ def test_another_life_that_is_only_said_to_be_reached_is_asked_for_and_counts_if
     pairing = Pairing(
         A,
         lambda _: [],
-        lambda _: reached,
+        reached.get,
         lambda peer_id, epoch: kept_out.append((peer_id, epoch)),
         is_in_the_tree,
     )
-    for reached in (None, 7):
-        pairing.proved(B, 7)
+    pairing.proved(B, 7)
+    reached[B] = 7
+    pairing.proved(B, 7)
     assert asked == []
-    reached = 5
+    reached[B] = 5
     if is_there:
         with pytest.raises(NoPlaceError, match="gw-b is in the tree already, under boot 5"):
             pairing.proved(B, 7)

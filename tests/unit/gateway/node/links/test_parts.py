@@ -1,4 +1,4 @@
-"""Several protocols that ride on the links of a node: each is told all, whatever another one does."""
+"""Several protocols on the links of a node: each is told all, whatever another one does."""
 
 from __future__ import annotations
 
