@@ -1,11 +1,31 @@
-"""A link between gateways of which both ends are in memory: the test is the far one."""
+"""A node, and a link between gateways of which both ends are in memory: the test is the far one."""
 
 from __future__ import annotations
 
 from memory_transport import MemoryTransport
 
+from gateway.log.message_log import MessageLog
+from gateway.node.links.handshake import Credentials
 from gateway.node.links.link import Link
+from gateway.node.links.node import TreeNode
+from gateway.node.links.settings import NodeReceiver, NodeSettings
 from gateway.node.links.wire import MAX_PACKET_BYTES, LinkReader
+from tree_handler.seal import Seals
+from tree_handler.spanning.spanning_tree import Identity, Parameters
+
+
+def lone_node(
+    log: MessageLog, *, hello_s: float = 60.0, sync: bool = False, seals: Seals | None = None
+) -> TreeNode:
+    """Return gw-a, which nobody has dialled."""
+    settings = NodeSettings(
+        Credentials("gw-a", "t", bytes(32)),
+        Identity("gw-a", 1, 1.0, "127.0.0.1"),
+        Parameters(hello_s=hello_s),
+        sync=sync,
+        seals=seals,
+    )
+    return TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
 
 
 class MemoryLink:

@@ -19,6 +19,7 @@ from tree_handler import batch
 from tree_handler.batch import Entry, Flags, Header
 from tree_handler.errors import ProtocolError
 from tree_handler.intervals import Intervals
+from tree_handler.replication.delivery import DeliverLogged
 from tree_handler.replication.repair import Request, Summary
 from tree_handler.replication.replication import Replication
 
@@ -26,9 +27,9 @@ STREAM = ("gw-z", 1)
 PREFIX = b"$hedgerow/"
 
 
-def frame_of(number: int, origin: str = "gw-z", epoch: int = 1) -> bytes:
-    entry = Entry("a/b", b"message", qos=1)
-    return batch.encode(origin, epoch, number, [entry], flags=Flags.LOGGED, origin_time_us=0)
+def frame_of(first: int, count: int = 1) -> bytes:
+    entries = [Entry("a/b", b"%d" % (first + more), qos=1) for more in range(count)]
+    return batch.encode(*STREAM, first, entries, flags=Flags.LOGGED, origin_time_us=0)
 
 
 class TalkingNeighbour:
@@ -43,9 +44,13 @@ class TalkingNeighbour:
         self.refuses = False
         self.kept: list[bytes] = []
         self.outlived: list[int] = []
+        self.delivered: list[bytes] = []
         self._far = MemoryLink()
         receiver = NodeReceiver(
-            lambda entry, header: None, outlived=self.outlived.append, keep=self._keep
+            lambda entry, header: None,
+            lambda rows, header: self.delivered.extend(bytes(row[2]) for row in rows),
+            outlived=self.outlived.append,
+            keep=self._keep,
         )
         commit, links = GroupCommit(log, sync=False), {1: self._far.link}
         core = Replication("gw-a", 5)
@@ -155,3 +160,31 @@ async def test_a_word_that_is_none_is_refused(neighbour: TalkingNeighbour, word:
         neighbour.says(word, b"nonsense")
     assert neighbour.kept == []
     assert neighbour.told() == []
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "delivered"),
+    [
+        (1, 6, b"456"),  # those before are there no more
+        (4, 6, b"456"),
+        (5, 6, b"56"),
+        (6, 9, b"6789"),
+        (1, 3, b""),
+    ],
+)
+async def test_of_what_the_log_has_the_numbers_that_are_due_are_handed_out_and_no_others(
+    neighbour: TalkingNeighbour, log: MessageLog, first: int, last: int, delivered: bytes
+) -> None:
+    for frame in (frame_of(4, 3), frame_of(7, 3)):
+        log.append(frame, batch.check(frame))
+    neighbour.exchange.take([DeliverLogged(STREAM, first, last)])
+    assert b"".join(neighbour.delivered) == delivered
+
+
+async def test_a_number_that_the_log_has_twice_is_handed_out_once(
+    neighbour: TalkingNeighbour, log: MessageLog
+) -> None:
+    for frame in (frame_of(1, 3), frame_of(2, 4), frame_of(6)):
+        log.append(frame, batch.check(frame))
+    neighbour.exchange.take([DeliverLogged(STREAM, 1, 6)])
+    assert b"".join(neighbour.delivered) == b"123456"

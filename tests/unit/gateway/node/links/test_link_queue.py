@@ -178,3 +178,18 @@ def test_a_last_piece_without_its_topic_is_refused(body: bytes) -> None:
     last = LinkPacket(Type.PUBLISH, body, wire.PIECE_OF_BATCH + b"/last")
     with pytest.raises(ProtocolError):
         wire.Assembly().add(last)
+
+
+def test_so_many_bytes_of_qos_0_wait_but_for_one_batch_that_is_larger(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(send_queue, "UNLOGGED_LIMIT_BYTES", 300)
+    queue = SendQueue()
+    for _ in range(3):
+        queue.add_batch(BATCH, bytes(100), unlogged=1)
+    assert (queue.dropped, queue.unlogged_bytes) == (0, 300)
+    queue.add_batch(BATCH, b"x", unlogged=1)
+    assert (queue.dropped, queue.unlogged_bytes) == (1, 201)
+    queue.add_batch(BATCH, bytes(301), unlogged=1)
+    assert (queue.dropped, queue.unlogged_bytes) == (4, 301)
+    assert [len(packet.body) for packet in read(emptied(queue))] == [301]

@@ -107,3 +107,46 @@ def test_an_acknowledgement_of_nothing_that_was_marked_changes_nothing() -> None
     idle = Window()
     idle.acknowledge(0, 5.0)  # nothing was sent
     assert (idle.size, idle.under_way, idle.acknowledged) == (window.START_BYTES, 0, 0)
+
+
+@pytest.mark.parametrize(("late_s", "is_smaller"), [(0.0, False), (0.01, True)])
+def test_a_window_shrinks_when_a_delay_is_longer_than_its_target_and_not_before(
+    late_s: float, is_smaller: bool
+) -> None:
+    line = Window()
+    line.has_sent(1_000, 0.0)
+    line.acknowledge(1_000, 0.25)  # the line's own delay
+    size = line.size
+    line.has_sent(PACKET_BYTES, 0.0)
+    line.acknowledge(1_000 + PACKET_BYTES, 0.25 + window.TARGET_S + late_s)
+    assert (line.size < size) is is_smaller
+    assert line.size in (size, window.MIN_BYTES)
+
+
+def test_a_window_grows_by_what_was_acknowledged_while_it_is_in_use_and_there_is_no_queue() -> None:
+    for unused, delay_s, grows in (
+        (ACKNOWLEDGE_BYTES, 0.0, True),
+        (ACKNOWLEDGE_BYTES + 1, 0.0, False),
+        (0, window.TARGET_S / 2 - 0.01, True),
+        (0, window.TARGET_S / 2, False),
+    ):
+        line = Window()
+        line.has_sent(1, 0.0)
+        line.acknowledge(1, 0.0)
+        size = line.size
+        sent = size - unused
+        line.has_sent(sent, 1.0)
+        line.acknowledge(1 + sent, 1.0 + delay_s)
+        assert line.size == size + grows * sent, (unused, delay_s)
+
+
+def test_what_is_acknowledged_was_sent_and_is_no_less_than_before() -> None:
+    line = Window()
+    line.has_sent(10, 0.0)
+    line.acknowledge(5, 0.0)
+    for wrong in (4, 11):
+        with pytest.raises(ProtocolError, match="acknowledgement on a link"):
+            line.acknowledge(wrong, 0.0)
+    line.acknowledge(5, 0.0)
+    line.acknowledge(10, 0.0)
+    assert line.under_way == 0

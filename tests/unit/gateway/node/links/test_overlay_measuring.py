@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from memory_link import lone_node
+
 from gateway.log.message_log import MessageLog
-from gateway.node.links.handshake import Credentials
-from gateway.node.links.node import TreeNode
 from gateway.node.links.overlay_part import OverlayPart
-from gateway.node.links.settings import NodeReceiver, NodeSettings
 from tree_handler.overlays.overlays import Settings
-from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 HELLO_S = 2.0
 
@@ -21,12 +19,7 @@ async def test_looks_are_a_hello_interval_apart_and_the_first_is_due_at_once(
 ) -> None:
     log = MessageLog(tmp_path)
     log.open()
-    settings = NodeSettings(
-        Credentials("gw-a", "t", bytes(32)),
-        Identity("gw-a", 1, 1.0, "127.0.0.1"),
-        Parameters(hello_s=HELLO_S),
-    )
-    node = TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
+    node = lone_node(log, hello_s=HELLO_S)
     now = 100.0
     part = OverlayPart(node, Settings(), now)
     looks: list[float] = []

@@ -10,14 +10,11 @@ from typing import cast
 
 import msgpack
 import pytest
-from memory_link import MemoryLink
+from memory_link import MemoryLink, lone_node
 
 from gateway.log.message_log import MessageLog
-from gateway.node.links.handshake import Credentials
-from gateway.node.links.node import TreeNode
 from gateway.node.links.retained_part import STAMPED, TOPIC, RetainedPart
 from gateway.node.links.send_times import STAMP_BYTES, SendTimes
-from gateway.node.links.settings import NodeReceiver, NodeSettings
 from gateway.node.links.wire import Additions
 from tree_handler.origin_clocks import OriginClocks
 from tree_handler.proof import Verdict
@@ -28,7 +25,6 @@ from tree_handler.retained.sync_wire import END, SyncKind, pack
 from tree_handler.retained.versions import BUCKETS, HASH_BYTES, RetainedVersions
 from tree_handler.seal import Seals
 from tree_handler.simulation.model_keys import ModelRing, ModelSigner
-from tree_handler.spanning.spanning_tree import Identity, Parameters
 
 
 @pytest.fixture
@@ -44,13 +40,7 @@ class RetainingNode:
 
     def __init__(self, log: MessageLog, *, signs: bool = False, additions: int = 0) -> None:
         seals = Seals(ModelSigner("gw-a"), ModelRing(), "t") if signs else None
-        settings = NodeSettings(
-            Credentials("gw-a", "t", bytes(32)),
-            Identity("gw-a", 1, 1.0, "127.0.0.1"),
-            Parameters(),
-            seals=seals,
-        )
-        self.node = TreeNode(settings, log, NodeReceiver(lambda entry, header: None))
+        self.node = lone_node(log, seals=seals)
         self.learnt: list[Retained] = []
         self.refused: list[tuple[RefusedRetained, str]] = []
         store = SimpleNamespace(

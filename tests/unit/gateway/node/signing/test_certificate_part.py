@@ -393,3 +393,26 @@ def test_many_certificates_go_in_messages_that_are_soon_full(
 
 def said(kind: CertificateKind, rows: list[Any]) -> bytes:
     return bytes(msgpack.packb((int(kind), rows)))
+
+
+def test_what_is_learnt_is_saved_some_seconds_later_with_what_has_come_meanwhile(
+    peers: list[Peer], authority: Authority, tmp_path: Path
+) -> None:
+    peer = peers[0]
+    file = tmp_path / "gw-a" / "certificates"
+
+    def learns(name: str, now: float) -> None:
+        chain = [authority.issue(name, is_gateway=True).der]
+        row = (int(CertificateKind.CHAINS), [chain])
+        peer.part.receive(1, CERTIFICATES, msgpack.packb(row), now)
+
+    assert peer.part.next_timer() > 20.0
+    learns("gw-x", 10.0)
+    assert peer.part.next_timer() == 10.0 + certificate_part.SAVE_S
+    learns("gw-y", 12.0)
+    assert peer.part.next_timer() == 10.0 + certificate_part.SAVE_S
+    peer.part.handle_timer(9.0 + certificate_part.SAVE_S)
+    before = file.exists()
+    peer.part.handle_timer(10.0 + certificate_part.SAVE_S)
+    assert (before, file.exists()) == (False, True)
+    assert peer.part.next_timer() > 20.0
