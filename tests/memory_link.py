@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from memory_transport import MemoryTransport
 
 from gateway.log.message_log import MessageLog
-from gateway.node.links.handshake import Credentials
+from gateway.node.links import handshake, wire
+from gateway.node.links.handshake import Acceptor, Credentials
 from gateway.node.links.link import Link
+from gateway.node.links.link_tls import LinkTls
 from gateway.node.links.node import TreeNode
 from gateway.node.links.settings import NodeReceiver, NodeSettings
+from gateway.node.links.transport import FarEnd
 from gateway.node.links.wire import MAX_PACKET_BYTES, LinkReader
 from tree_handler.seal import Seals
 from tree_handler.spanning.spanning_tree import Identity, Parameters
+
+TREE, KEY = "t", bytes(32)
 
 
 def lone_node(
@@ -19,7 +26,7 @@ def lone_node(
 ) -> TreeNode:
     """Return gw-a, which nobody has dialled."""
     settings = NodeSettings(
-        Credentials("gw-a", "t", bytes(32)),
+        Credentials("gw-a", TREE, KEY),
         Identity("gw-a", 1, 1.0, "127.0.0.1"),
         Parameters(hello_s=hello_s),
         sync=sync,
@@ -52,3 +59,40 @@ class MemoryLink:
         self._reader.feed(bytes(self._transport.written))
         self._transport.written.clear()
         return [(packet.topic, packet.body) for packet in iter(self._reader.next, None)]
+
+
+class MemoryNeighbour:
+    """The address of gw-b, which takes a link of `lone_node`, and says what a test says."""
+
+    def __init__(self) -> None:
+        self.transport = MemoryTransport()
+        self._link: asyncio.Protocol | None = None
+
+    def __str__(self) -> str:
+        return "10.0.0.9:1883"
+
+    async def connect(self, link: asyncio.Protocol, tls: LinkTls | None) -> FarEnd:
+        self._link = link
+        link.connection_made(self.transport)
+        asyncio.get_running_loop().call_soon(self._shake_hands)
+        return FarEnd(str(self), "10.0.0.9")
+
+    def _shake_hands(self) -> None:
+        reader = LinkReader()
+        reader.feed(bytes(self.transport.written))
+        connect = reader.next()
+        assert connect is not None
+        own = Credentials("gw-b", TREE, KEY, epoch=1)
+        acceptor = Acceptor(own, bytes(16), wire.LinkConnect.decode(connect.body))
+        self.says(wire.connack(0) + wire.publish(handshake.TOPIC, acceptor.answer))
+        self.says(wire.publish(handshake.TOPIC, b""))
+
+    def says(self, data: bytes) -> None:
+        """Say this over the link."""
+        assert self._link is not None
+        self._link.data_received(data)
+
+    def hangs_up(self) -> None:
+        """End the connection."""
+        assert self._link is not None
+        self._link.connection_lost(None)

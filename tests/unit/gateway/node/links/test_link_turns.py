@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import cast
 
 import pytest
@@ -348,3 +348,23 @@ async def test_a_link_whose_connection_has_gone_is_finished_at_once() -> None:
     never = Link()
     await never.finish()
     assert never.queued_bytes == 0
+
+
+async def test_those_that_wait_keep_their_order_when_a_round_is_used_up() -> None:
+    row, went = LinkTurns(part_s=1.0), list[int]()
+
+    def waiter(number: int, takes_s: float) -> Callable[[], None]:
+        def go_on() -> None:
+            went.append(number)
+            row.took(takes_s)
+
+        return go_on
+
+    for number, takes_s in enumerate((0.5, 0.5, 0.0, 2.5, 0.0)):
+        row.wait(waiter(number, takes_s))
+    rounds = []
+    for _ in range(5):
+        await asyncio.sleep(0)
+        rounds.append(list(went))
+        went.clear()
+    assert rounds == [[0, 1], [2, 3], [], [4], []]

@@ -8,6 +8,8 @@ import errno
 import os
 import socket
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from ports import free_port
@@ -225,3 +227,40 @@ async def test_an_announcement_that_fails_is_told_and_the_next_one_is_due(
     transport.is_over = True
     gateway.shell.datagram_received(Gateway("gw-b", group).own.encode(KEY), ("10.0.0.2", 1))
     assert gateway.heard.get_nowait().gateway_id == "gw-b"  # and no timer is left behind
+
+
+class Kept(socket.socket):
+    """A socket that a test can look at."""
+
+    made: ClassVar[list[socket.socket]] = []
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.made.append(self)
+
+
+@pytest.mark.parametrize(
+    ("interface", "layer", "hops", "heard_here"),
+    [
+        ("127.0.0.1", socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, socket.IP_MULTICAST_LOOP),
+        ("::1", socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, socket.IPV6_MULTICAST_LOOP),
+    ],
+)
+async def test_a_group_is_joined_for_its_interface_alone_and_no_further_than_it_may_go(
+    monkeypatch: pytest.MonkeyPatch, interface: str, layer: int, hops: int, heard_here: int
+) -> None:
+    if interface == "::1" and not Path("/proc/net/if_inet6").exists():
+        pytest.skip("no IPv6 here")
+    group = Group.on(interface, GROUP, free_port())
+    shell = Gateway("gw-a", group).shell
+    with monkeypatch.context() as patched:
+        patched.setattr(socket, "socket", Kept)
+        patched.setattr(Kept, "made", [])
+        await shell.join()
+        (joined,) = Kept.made
+    assert joined.getsockopt(layer, hops) == group.ttl
+    assert joined.getsockopt(layer, heard_here) == 1
+    assert joined.getsockopt(layer, 49 if layer == socket.IPPROTO_IP else 29) == 0
+    assert joined.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)
+    assert joined.getsockname()[:2] == (group.address, group.port)
+    await shell.stop()

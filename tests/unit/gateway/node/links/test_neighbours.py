@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -203,3 +204,31 @@ async def test_an_address_that_becomes_static_is_not_given_up(
         while neighbours.counters.given_up == 0:
             await asyncio.sleep(0.01)
     await neighbours.stop()
+
+
+class AtOnce(random.Random):
+    """Draws no wait at all, and notes of what range."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranges: list[tuple[float, float]] = []
+
+    def uniform(self, a: float, b: float) -> float:
+        self.ranges.append((a, b))
+        return 0.0
+
+
+async def test_each_wait_between_two_attempts_is_drawn_from_half_of_it_to_as_much_more() -> None:
+    jitter, attempts = AtOnce(), list[Address]()
+
+    async def refuses(address: Address, _: Callable[[str], None]) -> None:
+        attempts.append(address)
+        raise ConnectionRefusedError
+
+    neighbours = Neighbours("gw-a", refuses, lambda _: False, jitter=jitter)
+    neighbours.add_static(TcpAddress("10.0.0.1", 1))
+    async with asyncio.timeout(LIMIT_S):
+        while len(attempts) < 5:
+            await asyncio.sleep(0)
+    await neighbours.stop()
+    assert set(jitter.ranges) == {(0.5, 1.5)}

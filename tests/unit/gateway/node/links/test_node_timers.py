@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 from loop_turns import turns
-from memory_link import lone_node
+from memory_link import MemoryNeighbour, lone_node
 from tree_host import until
 
 from gateway.log.message_log import MessageLog
+from gateway.node.links import wire
+from gateway.node.links.word_rate import LONG_BYTES, WORDS
 from tree_handler.batch import Entry
 
 
@@ -96,3 +98,46 @@ async def test_what_was_published_is_on_the_disk_when_a_node_has_stopped(
     await stopping
     assert kept.done()
     await kept
+
+
+class CountedPart(DuePart):
+    """A part of one topic that counts what came."""
+
+    def __init__(self, topic: bytes) -> None:
+        super().__init__()
+        self.topics = frozenset((topic,))
+        self.came = 0
+
+    def receive(self, link: int, topic: bytes, payload: bytes, now: float) -> None:
+        self.came += 1
+
+
+@pytest.mark.parametrize(
+    ("topic", "payload", "counts"),
+    [
+        (b"$hedgerow/clocks", b"", 1),
+        (b"$hedgerow/clocks", bytes(LONG_BYTES), 2),
+        (b"$hedgerow/other", b"", 0),
+    ],
+)
+async def test_words_that_others_are_told_at_once_are_read_at_a_bounded_rate_and_no_others(
+    log: MessageLog, topic: bytes, payload: bytes, counts: int
+) -> None:
+    node, neighbour, part = lone_node(log), MemoryNeighbour(), CountedPart(topic)
+    node.add_part(part)
+    linked: list[str] = []
+    dialling = asyncio.create_task(node.dial(neighbour, linked.append))
+    await until(lambda: bool(node.links))
+    loop, sent = asyncio.get_running_loop(), WORDS.at_once + 50
+    began_s = loop.time()
+    for _ in range(sent):
+        neighbour.says(wire.publish(topic, payload))
+    await turns(sent)
+    passed_s = loop.time() - began_s
+    at_once = WORDS.at_once // counts if counts else sent
+    assert at_once - 1 <= part.came <= at_once + 2 + WORDS.per_s * passed_s
+    assert linked == ["gw-b"]
+    dialling.cancel()
+    neighbour.hangs_up()
+    await asyncio.wait([dialling])
+    await node.stop()
