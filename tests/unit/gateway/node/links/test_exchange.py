@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +189,15 @@ async def test_a_number_that_the_log_has_twice_is_handed_out_once(
         log.append(frame, batch.check(frame))
     neighbour.exchange.take([DeliverLogged(STREAM, 1, 6)])
     assert b"".join(neighbour.delivered) == b"123456"
+
+
+async def test_an_exchange_that_stops_answers_nobody_any_more(
+    neighbour: TalkingNeighbour, log: MessageLog
+) -> None:
+    frame = frame_of(1)
+    log.append(frame, batch.check(frame))
+    tasks = asyncio.all_tasks()
+    neighbour.says(b"request", Request({STREAM: Intervals([(1, 1)])}).encode())
+    await neighbour.exchange.stop()
+    assert asyncio.all_tasks() == tasks
+    assert neighbour.told() == []

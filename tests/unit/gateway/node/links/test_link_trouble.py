@@ -75,3 +75,20 @@ def test_who_has_not_come_for_a_while_is_no_longer_shown() -> None:
     strangers.refused("1.2.3.4", "key", "key", 0.0, 50.0)
     assert strangers.status(AGAIN_S - 1)[0]["since_s"] == 50.0
     assert strangers.status(AGAIN_S) == []
+
+
+def test_a_stranger_who_may_mend_is_said_when_he_has_not_for_so_long() -> None:
+    strangers = RefusedPeers()
+    times_s = (1_000.0, 1_000.0 + GRACE_S - 1, 1_000.0 + GRACE_S, 1_000.0 + GRACE_S + 1)
+    said = [strangers.refused("1.2.3.4", "life", "why", at, 0.0, GRACE_S) for at in times_s]
+    assert said == [False, False, True, False]
+
+
+def test_a_stranger_who_comes_again_after_a_while_is_a_new_one() -> None:
+    strangers = RefusedPeers()
+    for at in (0.0, AGAIN_S - 1):
+        strangers.refused("1.2.3.4", "key", "key", at, 100.0 + at)
+    later_s = 2 * AGAIN_S - 1
+    assert strangers.refused("1.2.3.4", "key", "other", later_s, 100.0 + later_s)
+    (told,) = strangers.status(later_s)
+    assert (told["times"], told["since_s"], told["why"]) == (1, 100.0 + later_s, "other")
