@@ -124,6 +124,25 @@ async def log_of(folder: Path) -> MessageLog:
     return log
 
 
+async def test_what_is_kept_at_the_end_is_as_of_the_end_of_the_log(tmp_path: Path) -> None:
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    node, part = routed_node(log, tmp_path)
+    part.core.update(Interest("other", 1, 1, frozenset({"a/#"})), 0.0)
+    await publish(node, 3)
+    position = log.position
+    assert position > 0
+    await part.stop()
+    found = RoutedFile(tmp_path).read()
+    assert found is not None
+    assert found[0] == position
+    again = RoutedPart(node, tmp_path)
+    assert again.core.accounts.owed() == {"other": 3}
+    await again.stop()
+    await node.stop()
+    log.close()
+
+
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EACCES])
 async def test_records_of_members_in_a_segment_that_can_t_be_read_now_are_not_taken_for_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int

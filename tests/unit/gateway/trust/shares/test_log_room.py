@@ -106,3 +106,34 @@ async def test_a_row_whose_connections_are_gone_is_forgotten_when_the_log_goes_o
     await rounds()
     assert not queue.room.is_holding
     assert held_objects(turns) == held
+
+
+async def test_so_much_may_wait_of_several_users_and_half_of_it_lets_them_go() -> None:
+    turns = shared_turns()
+    room, one, other = LogRoom(LIMIT_BYTES, turns), Sender("greedy"), Sender("modest")
+    room.hold(SHARED_BYTES, [one])
+    assert (room.is_holding, turns.held) == (False, set())
+    room.hold(SHARED_BYTES + 1, [one])
+    assert (room.is_holding, turns.held) == (True, {"greedy"})
+    room.let_go(SHARED_BYTES // 2 + 1)
+    assert (room.is_holding, turns.held) == (True, {"greedy"})
+    room.hold(LIMIT_BYTES + 1, [one, other])
+    assert (one.channel.is_read, other.channel.is_read) == (False, False)
+    room.let_go(LIMIT_BYTES // 2)
+    assert (one.channel.is_read, other.channel.is_read) == (True, True)
+    assert (room.is_holding, turns.held) == (True, {"greedy", "modest"})
+    room.let_go(SHARED_BYTES // 2)
+    assert (room.is_holding, turns.held) == (False, set())
+
+
+async def test_a_room_that_is_smaller_than_what_users_share_holds_at_its_own_limit() -> None:
+    room, sender = LogRoom(100, UserTurns()), Sender("alone")
+    assert room.free_bytes == 100
+    assert LogRoom(LIMIT_BYTES, UserTurns()).free_bytes == SHARED_BYTES
+    room.hold(101, [sender])
+    assert not sender.channel.is_read
+    sender.channel.resume()
+    room.hold(102, [sender])
+    assert sender.channel.is_read  # it is stalled once
+    room.let_go(50)
+    assert not room.is_holding
