@@ -51,7 +51,7 @@ class MemoryLink:
 
     @property
     def is_closed(self) -> bool:
-        """Whether this end has closed the connection."""
+        """Return whether this end has closed the connection."""
         return self._transport.is_closed
 
     def told(self) -> list[tuple[bytes, bytes]]:

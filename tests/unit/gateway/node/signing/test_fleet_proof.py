@@ -33,7 +33,7 @@ from tree_handler.retained.sync_state import RefusedRetained
 
 
 class BareNode:
-    """What a node offers to the parts on its links, without links."""
+    """A node as the parts on its links see it, without a connection."""
 
     def __init__(self) -> None:
         self.parts: dict[bytes, Part] = {}
