@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from fleet_gateway import Fleet, FleetGateway, until
+from memory_link import lone_node
 from mqtt_peer import Peer
 from unreadable_files import Unopened
 
+from gateway.log.errors import LogError
 from gateway.log.message_log import MessageLog
 from gateway.mqtt import PubAck, Publish
 from gateway.node.links.groups_part import FILE_NAME, GroupsPart
@@ -293,3 +297,44 @@ async def test_a_message_that_no_batch_has_room_for_once_it_is_handed_on_is_coun
     part.hand_on(Entry("a", bytes(MAX_FRAME_BYTES - 100), 1), (("g", "#", "gw"),), [])
     assert part.leave(Entry("a", bytes(1 << 20), 1), ("g", "#"), 1)
     assert part.counters == {"handed_on": 1, "refused_by_log": 2}
+
+
+def claimed(log: MessageLog) -> list[Claims]:
+    """Return the records of shared subscriptions that a log has."""
+    return [
+        Claims.decode(entry.payload)
+        for frame, header in log.control()
+        for entry in batch.decode(frame, header)
+        if entry.topic.startswith(TOPIC)
+    ]
+
+
+async def test_members_here_are_told_of_once_and_again_if_the_log_has_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = MessageLog(tmp_path / "log")
+    log.open()
+    node = lone_node(log)
+    part = GroupsPart(node, tmp_path, decides=True, place_of=lambda _: None)
+    part.begin(lambda filters: None, lambda *_: False, lambda *_: True)
+
+    async def told_at(now: float) -> int:
+        """Return how many records are in the log when it has taken all that is told then."""
+        part.handle_timer(now)
+        kept = node.publish(Entry("a/b", b"behind it", qos=1))
+        assert kept is not None
+        with suppress(LogError):
+            await kept
+        return len(claimed(log))
+
+    part.changed(JOBS, ONLINE)
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "append", Mock(side_effect=LogError("full")))
+        assert await told_at(10.0) == 0
+    assert await told_at(20.0) == 1
+    assert await told_at(30.0) == 1
+    part.changed(JOBS, 0)
+    assert await told_at(40.0) == 2
+    assert [record.groups for record in claimed(log)] == [{JOBS: ONLINE}, {}]
+    await node.stop()
+    log.close()
