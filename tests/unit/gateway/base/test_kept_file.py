@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.base.kept_file import MAX_ASIDE, KeptFile, set_aside
+from gateway.base.kept_file import MAX_ASIDE, KeptFile, naming, set_aside
 from gateway.coap.oscore.devices import OscoreDevices
 from gateway.coap.oscore.keys import OscoreKeys
 from gateway.coap.oscore.numbers import NumbersError, SenderNumbers
@@ -190,3 +190,20 @@ def test_without_the_numbers_of_oscore_no_device_is_served_and_nothing_else_is_k
             SenderNumbers(both[0], [], lambda _: 0)
     assert "no device is served over OSCORE. Give each of them new keys" in errors(caplog)[0]
     assert [path.exists() for path in both] == [not is_missing] * 2
+
+
+@pytest.mark.parametrize(
+    ("raised", "filename"),
+    [
+        (OSError(errno.EIO, "error"), "state"),
+        (OSError(errno.EACCES, "denied", "other"), "other"),
+        (OSError("of a library, with a text alone"), None),
+    ],
+)
+def test_an_error_of_reading_names_the_file_unless_it_names_another_or_is_of_no_kind(
+    raised: OSError, filename: str | None
+) -> None:
+    with pytest.raises(OSError, match=str(raised.args[-1])) as failed, naming(Path("state")):
+        raise raised
+    assert (failed.value.errno, failed.value.filename) == (raised.errno, filename)
+    assert (failed.value is raised) is (filename != "state")
