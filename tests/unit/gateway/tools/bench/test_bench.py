@@ -11,11 +11,15 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coap_engine import codes, option_numbers
+from coap_engine.codec import ACK, CoapMessage
+from coap_engine.codec import decode as decode_coap
 from gateway.mqtt import (
     ConnAck,
     Connect,
@@ -378,3 +382,47 @@ async def test_a_gateway_that_ends_at_its_start_says_why(
         _ = gateway.cpu_s
     gateway.remove()
     assert list(tmp_path.iterdir()) == [program]
+
+
+class CountingSensor(asyncio.DatagramProtocol):
+    """A CoAP server: first it answers what is none, then `answers` reads, and then nothing."""
+
+    def __init__(self, answers: int) -> None:
+        self.asked: list[CoapMessage] = []
+        self.left = answers
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.DatagramTransport, transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
+        assert self._transport is not None
+        question = decode_coap(data)
+        self.asked.append(question)
+        if len(self.asked) == 1:
+            self._transport.sendto(b"\xff", addr)
+            refused = CoapMessage(ACK, codes.NOT_FOUND, question.message_id, b"", ())
+            self._transport.sendto(refused.encode(), addr)
+        elif self.left > 0:
+            self.left -= 1
+            answer = CoapMessage(ACK, codes.CONTENT, question.message_id, b"", (), b"1")
+            self._transport.sendto(answer.encode(), addr)
+
+
+async def test_reads_that_are_answered_count_and_each_lets_another_be_asked() -> None:
+    loop = asyncio.get_running_loop()
+    transport, sensor = await loop.create_datagram_endpoint(
+        lambda: CountingSensor(30), local_addr=("127.0.0.1", 0)
+    )
+    port = transport.get_extra_info("sockname")[1]
+    began_s = loop.time()
+    async with asyncio.timeout(60):
+        found = await coap_load.reads_per_s(port, ("sensors", "x"), 0.05)
+    took_s = loop.time() - began_s
+    transport.close()
+    assert 1 / took_s <= found <= 30 / 0.05
+    assert len(sensor.asked) > coap_load.WINDOW
+    assert [one.message_id for one in sensor.asked] == list(range(1, len(sensor.asked) + 1))
+    assert {(one.code, one.options) for one in sensor.asked} == {
+        (codes.GET, ((option_numbers.URI_PATH, b"sensors"), (option_numbers.URI_PATH, b"x")))
+    }

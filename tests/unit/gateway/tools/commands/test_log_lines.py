@@ -315,3 +315,29 @@ def test_the_journal_is_that_of_the_unit_in_which_the_gateway_runs(
 def test_a_unit_that_is_named_is_taken(journal: Path) -> None:
     assert journal.name == "journalctl"
     assert find_source(None, None, "own.service") == UnitJournal("own.service")
+
+
+async def test_a_file_that_could_not_be_looked_at_once_is_not_told_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    lines = WrittenLog(file).lines(last=None, follows=True)
+    assert await taken(lines, 1) == ["one"]
+    monkeypatch.setattr(log_lines, "LOOK_S", 0.0)
+    looked_at, failed = Path.stat, list[Path]()
+
+    def fails_once(path: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if path == file and not failed:
+            failed.append(path)
+            with file.open("a") as more:
+                more.write("two\n")
+            raise OSError(5, "Input/output error", str(path))
+        return looked_at(path, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(Path, "stat", fails_once)
+    assert await taken(lines, 1) == ["two"]
+    with file.open("a") as more:
+        more.write("three\nfour\n")
+    assert await taken(lines, 2) == ["three", "four"]
+    assert failed == [file]

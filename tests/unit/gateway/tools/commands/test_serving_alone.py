@@ -14,6 +14,7 @@ import pytest
 
 from gateway.base import event_loop
 from gateway.base.event_log import lines
+from gateway.process.running import restart
 from gateway.tools import cli
 from gateway.tools.commands import serving
 
@@ -106,3 +107,27 @@ def test_an_event_loop_that_is_not_there_is_a_wrong_use(
     monkeypatch.setattr(lines, "begin", lambda _: None)
     assert serving.main(["run", "--config", str(file)]) == 2
     assert capsys.readouterr().err == "hedgerow: HEDGEROW_EVENT_LOOP: 'x' is none\n"
+
+
+@pytest.mark.parametrize("wishes", [True, False])
+def test_a_gateway_that_wishes_to_start_again_is_started_in_the_place_of_this_process(
+    wishes: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tree.key").touch(mode=0o600)
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    file = tmp_path / "gw.toml"
+    gateway = '[gateway]\nid = "gw"\nstate_dir = "state"\n'
+    file.write_text(f'{gateway}[tree]\nkey_file = "tree.key"\ntls = "off"\ndiscovery = false\n')
+    served, restarted = list[str](), list[bool]()
+
+    async def serve(settings: Any, _: object) -> bool:
+        served.append(settings.gateway.id)
+        return wishes
+
+    module: Any = ModuleType("service")
+    module.serve = serve
+    monkeypatch.setitem(sys.modules, "gateway.process.running.service", module)
+    monkeypatch.setattr(restart, "in_place", lambda: restarted.append(True))
+    monkeypatch.setattr(lines, "begin", lambda _: None)
+    assert serving.main(["run", "--config", str(file)]) == 0
+    assert (served, restarted) == (["gw"], [True] * wishes)

@@ -261,3 +261,18 @@ def test_what_stands_in_for_the_firmware_is_where_a_test_says(
     code, said = done(capsys, "status", *words, "--data", str(tmp_path))
     assert (code, said.count("\n")) == (1, 1)
     assert said.startswith(f"hedgerow: system: {tmp_path}/partition: No such file or directory: ")
+
+
+@pytest.mark.parametrize("way", ["option", "environment"])
+def test_what_stands_in_for_the_disk_is_where_a_test_says(
+    way: str, tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "partition").write_bytes(Slot.A.boot_partition.to_bytes(4, "big"))
+    card, other = f"{tmp_path}/card", f"{tmp_path}/other"
+    words = ["--partitions", card] if way == "option" else []
+    monkeypatch.setenv(system_slots.PARTITIONS_VARIABLE, card if way == "environment" else other)
+    where = ["--firmware", str(tmp_path), "--data", str(tmp_path)]
+    assert done(capsys, "status", *where, *words) == (
+        1,
+        f"hedgerow: system: {card}1: No such file or directory\n",
+    )

@@ -559,3 +559,47 @@ def test_the_largest_first_folder_is_taken() -> None:
     assert place_in(fat16(entry(OURS), count=4096)) == (7 + 4096 * 32 // 512) * 512
     # A folder whose last sector is begun takes all of it.
     assert place_in(fat16(entry(OURS), count=17)) == (7 + 2) * 512
+
+
+@pytest.mark.parametrize(("why", "outcome"), [("no radio", "returned"), ("", "confirmed")])
+def test_a_trial_that_is_closed_again_is_closed_and_how_it_ended_stays(
+    tmp_path: Path, why: str, outcome: str
+) -> None:
+    folder = SystemFolder(tmp_path)
+    assert folder.last() is None
+    ended = SystemTrial(Slot.B, "2", 1, 60.0, True, why)
+    with folder.locked():
+        folder.keep(ended)
+        for _ in range(2):
+            assert folder.close(ended) == ""
+            assert folder.trial() is None
+            assert folder.last() == {
+                "slot": "B",
+                "version": "2",
+                "why": why,
+                "outcome": outcome,
+            }
+
+
+def test_which_versions_are_whole_and_what_the_gateway_said_is_kept_by_itself(
+    tmp_path: Path,
+) -> None:
+    folder = SystemFolder(tmp_path / "a/system")
+    with folder.locked():
+        assert folder.version_in(Slot.A) is None
+        assert folder.status_before() == {}
+        folder.note_version(Slot.A, "1")
+        folder.note_version(Slot.B, "2")
+        folder.note_version(Slot.A, None)
+        folder.note_status({"id": "gw"})
+    assert (folder.version_in(Slot.A), folder.version_in(Slot.B)) == (None, "2")
+    assert folder.status_before() == {"id": "gw"}
+    names = {path.name: path.stat().st_mode & 0o777 for path in folder.path.iterdir()}
+    assert names == dict.fromkeys((".lock", "slots.json", "status-before.json"), 0o600)
+    for text in ("[1]", "{"):
+        for name in ("slots.json", "status-before.json", "last-trial.json"):
+            (folder.path / name).write_text(text)
+        assert folder.version_in(Slot.B) is None
+        assert (folder.status_before(), folder.last()) == ({}, None)
+    (folder.path / "slots.json").write_text('{"b": 2}')
+    assert folder.version_in(Slot.B) is None
