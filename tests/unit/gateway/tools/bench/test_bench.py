@@ -426,3 +426,16 @@ async def test_reads_that_are_answered_count_and_each_lets_another_be_asked() ->
     assert {(one.code, one.options) for one in sensor.asked} == {
         (codes.GET, ((option_numbers.URI_PATH, b"sensors"), (option_numbers.URI_PATH, b"x")))
     }
+
+
+async def test_a_sensor_that_is_refused_is_not_answered() -> None:
+    loop = asyncio.get_running_loop()
+    transport, sensor = await loop.create_datagram_endpoint(
+        lambda: CountingSensor(0), local_addr=("127.0.0.1", 0)
+    )
+    port = transport.get_extra_info("sockname")[1]
+    async with asyncio.timeout(60):
+        with pytest.raises(BenchError, match=r"^the sensor that is read is not answered$"):
+            await coap_load.reads_per_s(port, ("x",), 0.01, 0.01)
+    transport.close()
+    assert sensor.asked
