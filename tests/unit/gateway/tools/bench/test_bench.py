@@ -439,3 +439,39 @@ async def test_a_sensor_that_is_refused_is_not_answered() -> None:
             await coap_load.reads_per_s(port, ("x",), 0.01, 0.01)
     transport.close()
     assert sensor.asked
+
+
+async def test_a_client_that_has_measured_leaves_no_socket() -> None:
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_datagram_endpoint(
+        lambda: CountingSensor(30), local_addr=("127.0.0.1", 0)
+    )
+    port = transport.get_extra_info("sockname")[1]
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    async with asyncio.timeout(60):
+        await coap_load.reads_per_s(port, ("x",), 0.01)
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    transport.close()
+
+
+def test_only_a_process_that_names_the_folder_of_a_killed_run_is_ended(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    waits = [sys.executable, "-c", "input()"]
+    left, other = (tmp_path / f"bench-{gone.pid}-{name}" for name in "xy")
+    with (
+        subprocess.Popen([*waits, f"{left}/gateway.toml"], stdin=subprocess.PIPE) as gateway,
+        subprocess.Popen([*waits, f"{left}/gateway.toml"], stdin=subprocess.PIPE) as stranger,
+    ):
+        for folder, process in ((left, gateway), (other, stranger)):
+            (folder / "state").mkdir(parents=True)
+            told = json.dumps({"pid": process.pid})
+            (folder / "state" / "listeners.json").write_text(told)
+        measured_gateway.remove_left(tmp_path)
+        assert gateway.wait(60) == -15
+        assert stranger.poll() is None
+        stranger.communicate(b"\n", timeout=60)
+    assert stranger.returncode == 0
+    assert list(tmp_path.iterdir()) == []

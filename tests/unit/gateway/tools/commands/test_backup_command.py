@@ -333,3 +333,16 @@ def test_a_backup_may_have_sixteen_gibibytes_unless_it_is_said_otherwise() -> No
     assert parser().parse_args(check).max_bytes == 16 * 1024**3
     options = parser().parse_args([*check, "--max-bytes", "1"])
     assert (options.max_bytes, options.no_start, options.key) == (1, False, None)
+
+
+@pytest.mark.usefixtures("found")
+def test_what_an_earlier_fetch_left_half_written_is_no_hindrance(
+    place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(place, 1)
+    to = place / "fetched"
+    (place / "fetched.new").write_text("half")
+    assert hedgerow("backup", "fetch", "gw", "--from", place, "--to", to) == exit_codes.DONE
+    assert to.read_text() == "one"
+    assert not (place / "fetched.new").exists()
+    assert capsys.readouterr().err == ""

@@ -112,3 +112,17 @@ def test_a_user_is_added_changed_and_taken_out_and_that_is_said(
 def test_without_a_file_nobody_can_be_taken_out() -> None:
     with pytest.raises(WrongUseError, match=r"^--delete: needs --file$"):
         run(delete=True)
+
+
+def test_a_user_that_can_not_be_in_a_line_is_a_wrong_use(
+    capsys: Printed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, "a", "a")
+
+    def refuse(user: str, _: bytes) -> str:
+        raise password_lines.PasswordLineError(f"{user!r}: no user's name")
+
+    monkeypatch.setattr(password_lines, "line", refuse)
+    with pytest.raises(WrongUseError, match=r"^'a:b': no user's name$"):
+        run("a:b")
+    assert capsys.readouterr().out == ""

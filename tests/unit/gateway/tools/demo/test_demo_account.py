@@ -6,6 +6,7 @@ from typing import Any
 
 from gateway.tools.demo import tally as lines
 from gateway.tools.demo.network import DemoLink, DemoNode, network
+from gateway.tools.demo.picture import draw
 from gateway.tools.demo.tally import Tally, tally
 
 LIGHT = "-/-/a/device/light"
@@ -88,3 +89,25 @@ def test_who_does_not_answer_has_no_links_though_its_neighbour_still_tells_of_on
     told = network({"b": status("b", a=True)}, ["a", "b"])
     assert told.nodes[0] == DemoNode("a", "silent", "no answer")
     assert told.links == ()
+
+
+def test_a_tree_is_lines_from_its_root_down_and_then_the_links_in_reserve() -> None:
+    def one(parent: str | None, **links: bool) -> dict[str, Any]:
+        neighbours = [{"id": who, "forwarding": does} for who, does in links.items()]
+        place = {"domain": "farm", "group": None, "capability": 2000.0}
+        return {"parent": parent, "neighbours": neighbours} | place
+
+    statuses = {
+        "a": one(None, b=True, c=True, leaf=True, away=False),
+        "b": one("a", a=True, c=False, d=True),
+        "c": one("a", a=True, b=False),
+        "d": one("b", b=True) | {"domain": None, "group": "g"},
+    }
+    assert draw(statuses) == [
+        "a  (farm/-, capability 2000)",
+        "├─ b  (farm/-, capability 2000)",
+        "│  └─ d  (-/g, capability 2000)",
+        "├─ c  (farm/-, capability 2000)",
+        "└─ leaf",
+        "blocked: b - c",
+    ]

@@ -49,7 +49,7 @@ def a_run(**changes: Any) -> dict[str, Any]:
             "told": {"gw-root": [[0.0, "gw-root"]]},
             "deliveries": [
                 delivery("gw-root", 1.0, 1.25, 1.0625),
-                delivery("gw-north", 2.0, 2.25, 2.5),
+                delivery("gw-north", 2.0, 2.5, 2.5),
                 delivery("gw-root", 8.0, 9.5, None),
             ],
         },
@@ -283,7 +283,7 @@ def test_the_fleet_has_a_row_a_gateway_and_its_times_no_fractions() -> None:
 def test_delays_are_told_by_the_moment_of_their_publication() -> None:
     assert rows(page_tables.latency(a_run())) == [
         ["milliseconds from publication", "published", "messages", "p50", "p99", "slowest"],
-        ["to the device&#x27;s acknowledgement", "before the kill", "2", "250.0", "250.0", "250.0"],
+        ["to the device&#x27;s acknowledgement", "before the kill", "2", "250.0", "500.0", "500.0"],
         [
             "to the device&#x27;s acknowledgement",
             "until the return",
@@ -297,3 +297,12 @@ def test_delays_are_told_by_the_moment_of_their_publication() -> None:
         ["to a subscriber of gw-north", "until the return", "0", "–", "–", "–"],
         ["to a subscriber of gw-north", "after it", "0", "–", "–", "–"],
     ]
+
+
+def test_a_gateway_has_a_swatch_in_its_colour() -> None:
+    swatches = [
+        f'<li><svg viewBox="0 0 24 12" aria-hidden="true"><rect width="24" height="12" rx="3" '
+        f'class="bar {style}" /></svg>{name}</li>'
+        for style, name in (("g0", "gw-root"), ("g1", "gw-north"))
+    ]
+    assert figures.gateway_legend(a_run()) == f'<ul class="legend">{"".join(swatches)}</ul>'

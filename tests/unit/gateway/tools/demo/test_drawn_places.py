@@ -208,3 +208,13 @@ def test_collectors_share_the_middle_and_one_gateway_alone_is_on_top() -> None:
 def test_a_name_of_more_than_13_letters_is_cut(name: str, shown: str) -> None:
     drawn = network.draw("t", "now", DemoNetwork((DemoNode(name, "root"),), ()))
     assert next(each.text for each in drawn.iter("text")) == shown
+
+
+@pytest.mark.parametrize(("killed_s", "side"), [(10.4, "start"), (10.5, "end")])
+def test_just_130_behind_the_axis_there_is_no_room_before_a_kill(
+    killed_s: float, side: str
+) -> None:
+    _, word = Plot(Scene(20.0, "gw", killed_s, None), 304.0, 100.0).over()
+    assert (word.get("x"), word.get("text-anchor")) == (
+        ("174", side) if side == "start" else ("175.2", side)
+    )

@@ -603,3 +603,45 @@ def test_which_versions_are_whole_and_what_the_gateway_said_is_kept_by_itself(
         assert (folder.status_before(), folder.last()) == ({}, None)
     (folder.path / "slots.json").write_text('{"b": 2}')
     assert folder.version_in(Slot.B) is None
+
+
+class OpenBoard(Board):
+    """A Pi whose slot B is on trial, and may be confirmed."""
+
+    def __init__(self) -> None:
+        super().__init__(Slot.B)
+        self.defaults: list[Slot] = []
+
+    def make_default(self, slot: Slot) -> None:
+        self.defaults.append(slot)
+
+
+class WellAfter(Unwell):
+    """A gateway that is healthy but for some of its first looks."""
+
+    def __init__(self, *ill_at: int) -> None:
+        self.looks = 0
+        self._ill_at = ill_at
+
+    def complaints(self, before: Mapping[str, Any], *, has_to_run: bool) -> list[str]:
+        assert (before, has_to_run) == ({"id": "gw"}, True)
+        self.looks += 1
+        return ["it does not answer"] if self.looks in self._ill_at else []
+
+
+@pytest.mark.parametrize(("ill_at", "looks"), [((), 3), ((1,), 4), ((3,), 6), ((1, 3), 6)])
+def test_a_system_is_confirmed_when_its_gateway_is_healthy_three_times_in_a_row(
+    ill_at: tuple[int, ...], looks: int, tmp_path: Path
+) -> None:
+    folder, board, asked = SystemFolder(tmp_path), OpenBoard(), WellAfter(*ill_at)
+    slept = list[float]()
+    with folder.locked():
+        folder.keep(SystemTrial(Slot.B, "2", 1, 60.0, True))
+        folder.note_status({"id": "gw"})
+    SystemGuard(folder, board, asked).watch("2", slept.append, lambda: 0.0)
+    assert (asked.looks, slept) == (looks, [2.0] * (looks - 1))
+    assert (board.defaults, board.restarts) == ([Slot.B], [])
+    assert folder.trial() is None
+    last = folder.last()
+    assert last is not None and (last["version"], last["outcome"]) == ("2", "confirmed")
+    assert folder.version_in(Slot.B) == "2"
