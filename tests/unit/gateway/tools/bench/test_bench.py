@@ -470,8 +470,62 @@ def test_only_a_process_that_names_the_folder_of_a_killed_run_is_ended(tmp_path:
             told = json.dumps({"pid": process.pid})
             (folder / "state" / "listeners.json").write_text(told)
         measured_gateway.remove_left(tmp_path)
-        assert gateway.wait(60) == -15
+        assert gateway.wait(10) == -15
         assert stranger.poll() is None
         stranger.communicate(b"\n", timeout=60)
     assert stranger.returncode == 0
     assert list(tmp_path.iterdir()) == []
+
+
+class EndingGateway:
+    """A gateway to be measured that does not start.
+
+    Attributes:
+        done: what was asked of it.
+
+    """
+
+    done: list[str]
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        EndingGateway.done = []
+
+    async def start(self) -> float:
+        self.done.append("start")
+        raise BenchError("no word")
+
+    async def stop(self) -> None:
+        self.done.append("stop")
+
+    def remove(self) -> None:
+        self.done.append("remove")
+
+
+async def test_a_gateway_that_is_not_measured_is_ended_before_its_files_are_taken_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.tools.bench.run.machine_memory.left", lambda: SPARED_BYTES)
+    monkeypatch.setattr(run, "MeasuredGateway", EndingGateway)
+    told = list[str]()
+    with pytest.raises(BenchError, match=r"^no word$"):
+        await run.measured(tmp_path, 1.0, told.append)
+    assert EndingGateway.done == ["start", "stop", "remove"]
+    assert told == ["asking the disk", "starting a gateway"]
+
+
+async def test_a_broker_that_acknowledges_late_is_waited_for() -> None:
+    """Its first acknowledgement comes when nothing else does."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        counting = BrokerThatCounts()
+        await counting.answer(reader, writer)
+
+    async with (
+        asyncio.timeout(60),
+        broker(answer) as port,
+        mqtt_load.connected(port, 30.0) as clients,
+    ):
+        took_s = await clients.puback_times_s(0.01, 500)
+    assert len(took_s) == 5
+    assert all(0 <= one < 30 for one in took_s)

@@ -20,7 +20,7 @@ import pytest
 from cryptography import x509
 from one_parser import hedgerow, parser
 
-from gateway.base import exit_codes
+from gateway.base import exit_codes, replaced_file
 from gateway.base.event_log import lines as event_lines
 from gateway.process.configuration import place
 from gateway.tools.commands import certifying, enrolling, qr
@@ -503,3 +503,28 @@ def test_an_attempt_whose_answer_was_not_heard_goes_on_with_its_key(
     why = f"hedgerow: keys: {tmp_path / 'gateway.pem'} is there already, and stays as it is\n"
     assert keys(*words) == (exit_codes.WRONG_USE, "", why)
     assert len(shown) == 2
+
+
+def test_a_request_its_key_and_what_is_imported_are_on_the_disk_before_they_are_told(
+    ca: Path, keys: Asks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, written = tmp_path / "own", list[tuple[str, bool, int]]()
+    folder.mkdir()
+    replace = replaced_file.replace
+
+    def note(path: Path, data: bytes, *, is_durable: bool, mode: int) -> None:
+        written.append((path.name, is_durable, mode))
+        replace(path, data, is_durable=is_durable, mode=mode)
+
+    monkeypatch.setattr(replaced_file, "replace", note)
+    assert keys("request", "--to", folder, "gw-z=10.0.0.1")[:2] == (
+        0,
+        f"{folder}/gw-z.key.pem\n{folder}/gw-z.csr.pem\n",
+    )
+    assert written == [("gw-z.key.pem", True, 0o600), ("gw-z.csr.pem", True, 0o644)]
+    code, told, complained = keys("request", "--to", folder, "gw-z=10.0.0.1")
+    assert (code, told) == (2, "")
+    assert complained.endswith(f"keys request: {folder}/gw-z.key.pem is there: it may be in use\n")
+    written.clear()
+    assert keys("import", ca / "ca.pem", "--to", folder)[:2] == (0, f"{folder}/ca.pem\n")
+    assert written == [("ca.pem", True, 0o644)]

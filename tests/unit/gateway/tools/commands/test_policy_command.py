@@ -284,3 +284,15 @@ def test_a_place_that_is_none_is_refused_with_its_option(capsys: Printed) -> Non
         cli.main(["policy", "explain", "local", "GET /", "--at", "a/b/c/d"])
     assert ended.value.code == 2
     assert "argument --at: 'a/b/c/d'" in capsys.readouterr().err
+
+
+def test_check_names_the_file_that_it_went_by(capsys: Printed, file: Path) -> None:
+    config = configured(file)
+    for place, access in ((file, 'policy_file = "access.toml"'), (config, "")):
+        where = str(configured(file, access))
+        code, text = told(capsys, "check", "--config", where, "--json")
+        assert (code, json.loads(text)) == (
+            0,
+            {"file": str(place), "faults": [], "findings": []},
+        )
+        assert told(capsys, "check", "--config", where) == (0, f"{place}: nothing is wrong\n")

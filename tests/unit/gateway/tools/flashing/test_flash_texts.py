@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.tools.commands import labels
-from gateway.tools.flashing import cloud_config, device, first_run, fleet_file
+from gateway.tools.flashing import cloud_config, device, first_run, fleet_file, preseed
 from gateway.tools.flashing.device import CardDevice, StaticNetwork, Wifi
 from gateway.tools.flashing.errors import RefusalError
 
@@ -394,3 +394,40 @@ def test_a_fleets_file_may_come_by_a_pipe_and_what_can_not_be_read_is_told(
     monkeypatch.setattr("sys.stdin", io.StringIO(text.replace("anna", "root")))
     with pytest.raises(RefusalError, match="gw-x: user: 'root' is no name for a user who may"):
         fleet_file.read(fleet_file.STANDARD_INPUT)
+
+
+def test_a_first_script_sets_what_its_device_has_and_unblocks_a_radio_only_for_a_network() -> None:
+    one = CardDevice(id="gw-x", timezone="Europe/Berlin")
+    named = [
+        "#!/bin/sh",
+        "# Made by `hedgerow flash`. What fails is told of, and the rest is done all the same.",
+        "exec >>/boot/firmware/hedgerow-first-boot.log 2>&1",
+        "printf '%s\\n' gw-x >/etc/hostname",
+        r"sed -i '/^127\.0\.1\.1[[:space:]]/d' /etc/hosts",
+        "printf '127.0.1.1\\t%s\\n' gw-x >>/etc/hosts",
+        "ln -sf /usr/share/zoneinfo/Europe/Berlin /etc/localtime",
+        "printf '%s\\n' Europe/Berlin >/etc/timezone",
+    ]
+    radio = ["rfkill unblock wifi 2>/dev/null || true", "rm -f /var/lib/systemd/rfkill/*:wlan"]
+    assert list(first_run.settings(one)) == named
+    with_radio = msgspec.structs.replace(one, wifi=Wifi("house", security="open"), country="DE")
+    found = list(first_run.settings(with_radio))
+    assert (found[: len(named)], found[-2:]) == (named, radio)
+    assert found[len(named)].startswith("( umask 077; printf '%s' ")
+    with_user = msgspec.structs.replace(one, user="anna", ssh_keys=(KEY,))
+    lines = list(first_run.settings(with_user))[len(named) :]
+    assert lines[0].startswith("id anna >/dev/null 2>&1 || useradd ")
+    assert not {*radio} & {*lines}
+    preseeded = preseed.script(with_user).splitlines()
+    assert preseeded[-6:] == [
+        "hostname gw-x",
+        "systemctl start --no-block ssh.service",
+        "systemctl stop --no-block userconfig.service 2>/dev/null || true",
+        "sh /boot/firmware/hedgerow/first-boot.sh begin",
+        "sync",
+        "exit 0",
+    ]
+    assert preseed.script(one).splitlines()[len(named) :] == [
+        "hostname gw-x",
+        *preseeded[-3:],
+    ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from gateway.tools.provisioning import grown
+from gateway.tools.provisioning import files, grown
 from gateway.tools.provisioning.plan import GatewayPlan, PlanError, Ports
+from gateway.trust.certificates import founding
 
 WRITTEN = """[gateway]
 id = "gw-a"
@@ -79,3 +81,21 @@ def test_a_member_whose_keys_can_not_be_read_gets_no_welcome(file: Path) -> None
         with pytest.raises(PlanError) as raised:
             grown.welcome_of_member(file.parent.parent, "gw-a")
         assert str(raised.value).startswith(why)
+
+
+def test_a_gateways_folder_of_certificates_is_open_to_all_and_its_key_to_nobody_else(
+    tmp_path: Path,
+) -> None:
+    authority = founding.found(tmp_path / "authority", None, kind="p256", days=30)
+    authority.issue("gw-a", ["10.0.0.1"])
+    (tmp_path / "gw-a").mkdir()
+    before = os.umask(0)
+    try:
+        files.write_certificates(tmp_path / "gw-a", tmp_path / "authority", "gw-a")
+    finally:
+        os.umask(before)
+    tls = tmp_path / "gw-a/tls"
+    assert tls.stat().st_mode & 0o777 == 0o755
+    modes = {path.name: path.stat().st_mode & 0o077 for path in tls.iterdir()}
+    keys = {name: mode for name, mode in modes.items() if ".key" in name}
+    assert keys and set(keys.values()) <= {0, 0o040}
