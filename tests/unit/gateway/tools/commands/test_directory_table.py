@@ -80,3 +80,26 @@ def test_a_criterion_is_a_name_and_a_value(criterion: str) -> None:
         directory.query(["ep=a", criterion])
     assert str(refused.value) == f"{criterion!r}: NAME=VALUE is needed, as in rt=temperature"
     assert directory.query(["ep="]) == "ep="
+
+
+@pytest.mark.parametrize("criterion", ["rt", "=x", "", "="])
+def test_a_criterion_that_names_nothing_or_has_no_value_is_refused(criterion: str) -> None:
+    with pytest.raises(WrongUseError) as refused:
+        directory.query(["ep=a", criterion])
+    assert str(refused.value) == f"{criterion!r}: NAME=VALUE is needed, as in rt=temperature"
+    assert directory.query(["ep=a b", "rt=c*", "if="]) == "ep=a%20b&rt=c*&if="
+
+
+def test_what_came_went_and_changed_is_told_and_what_stayed_is_not() -> None:
+    old = {href: WebLink(href, (("ep", href),)) for href in ("/a", "/b", "/c")}
+    new = {
+        "/b": WebLink("/b", (("ep", "/b"),)),
+        "/c": WebLink("/c", (("ep", "other"),)),
+        "/d": WebLink("/d", ()),
+    }
+    assert directory.differences(old, new) == [
+        ("-", old["/a"]),
+        ("~", new["/c"]),
+        ("+", new["/d"]),
+    ]
+    assert directory.differences(old, old) == []

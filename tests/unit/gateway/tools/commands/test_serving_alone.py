@@ -131,3 +131,31 @@ def test_a_gateway_that_wishes_to_start_again_is_started_in_the_place_of_this_pr
     monkeypatch.setattr(lines, "begin", lambda _: None)
     assert serving.main(["run", "--config", str(file)]) == 0
     assert (served, restarted) == (["gw"], [True] * wishes)
+
+
+@pytest.mark.parametrize(
+    ("words", "log"),
+    [([], None), (["--log-file"], "state/gateway.log"), (["--log-file", "{}/own"], "own")],
+)
+def test_the_log_goes_to_a_file_too_where_one_is_wished(
+    words: list[str], log: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tree.key").touch(mode=0o600)
+    (tmp_path / "tree.key").write_text("ab" * 32)
+    file = tmp_path / "gw.toml"
+    gateway = f'[gateway]\nid = "gw"\nstate_dir = "{tmp_path}/state"\n'
+    file.write_text(f'{gateway}[tree]\nkey_file = "tree.key"\ntls = "off"\ndiscovery = false\n')
+    written, levels = list[Path](), list[str]()
+
+    async def serve(*_: object) -> bool:
+        return False
+
+    module: Any = ModuleType("service")
+    module.serve = serve
+    monkeypatch.setitem(sys.modules, "gateway.process.running.service", module)
+    monkeypatch.setattr(lines, "begin", levels.append)
+    monkeypatch.setattr(lines, "also_to", written.append)
+    line = ["run", "--config", str(file), *(word.format(tmp_path) for word in words)]
+    assert serving.main(line) == 0
+    assert written == ([] if log is None else [tmp_path / log])
+    assert levels == ["INFO"]
