@@ -180,6 +180,27 @@ def test_those_whose_next_number_is_nearest_are_tried_first() -> None:
     assert len(sessions.tried("a", 1_999)) == TRIES
 
 
+def test_a_session_whose_last_number_a_record_has_is_not_tried() -> None:
+    sessions = Sessions("a", of_each=3)
+    assert sessions.tried("a", 20) == [1]
+    assert sessions.tried("a", 21) == [2, 1]
+
+
+def test_a_host_has_tries_of_two_seconds_at_once_and_one_more_each_hundredth_of_a_second() -> None:
+    sessions = Sessions("a", of_each=1)
+
+    def tries_left(now: float) -> int:
+        return sum(len(sessions.tried("a", now=now)) for _ in range(1_000))
+
+    assert tries_left(now=0.0) == 2 * HOST_TRIES_PER_S
+    assert tries_left(now=0.0078125) == 0
+    assert tries_left(now=0.015625) == 1
+    assert tries_left(now=1.015625) == HOST_TRIES_PER_S
+    assert tries_left(now=99.0) == 2 * HOST_TRIES_PER_S
+    assert tries_left(now=98.0) == 0, "a clock that goes back gives none"
+    assert tries_left(now=98.015625) == 1, "nor does it take some"
+
+
 def test_records_forged_in_the_name_of_a_host_cost_it_its_own_tries_and_no_more() -> None:
     sessions = Sessions("a", "b", of_each=100)
     tries = sum(len(sessions.tried("a", now=n / 1_000)) for n in range(10_000))

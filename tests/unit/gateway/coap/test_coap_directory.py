@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from loop_turns import turns
 from unreadable_files import Unreadable
 
 from gateway.base import watched_tasks
@@ -232,6 +233,24 @@ async def test_who_watches_hears_of_expiry(tmp_path: Path) -> None:
     directory.start()
     await heard.wait()
     assert len(directory.registry) == 0
+    await directory.stop()
+
+
+async def test_others_are_told_of_the_digest_when_there_is_news_and_not_again_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resource_directory.digest.AFTER_S", 0.0)
+    directory, told = GatewayDirectory(tmp_path, 1, clocks=MachineClocks()), list[bytes]()
+    directory.start(told.append)
+    await turns(20)
+    assert told == []
+    register(directory, "n")
+    await turns(20)
+    assert told == [directory.offers]
+    assert any(told[0])
+    register(directory, "other")
+    await turns(20)
+    assert len(told) == 1
     await directory.stop()
 
 

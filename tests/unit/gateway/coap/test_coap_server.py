@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import socket
 import stat
@@ -18,6 +19,7 @@ from typing import Any
 import aiocoap
 import pytest
 from aiocoap import resource
+from aiocoap.numbers.codes import Code
 
 from coap_engine import codes
 from coap_engine.codec import CON, RST, CoapMessage, decode
@@ -35,6 +37,7 @@ from gateway.coap_client import (
     request,
 )
 from tests.policies import admins, keys_may_all, open_access
+from tests.unit.gateway.oscore_world import THERMOMETER, World
 
 KEY = b"0123456789abcdef"
 KEYS = Keystore({"meter-1": KEY})
@@ -626,3 +629,43 @@ async def test_who_observes_no_more_is_told_nothing_nor_is_anybody_after_the_sto
         finally:
             transport.close()
     assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
+
+
+async def test_a_device_that_gets_a_context_is_served_from_then_on_and_no_more_without_one() -> (
+    None
+):
+    device, site = World(), resource.Site()
+    site.add_resource(["value"], Value())
+    here = CoapListener(("127.0.0.1",), 0)
+    server = CoapServer(site, coap=here, coaps=None, keystore=KEYS, access=keys_may_all())
+    loop, numbers = asyncio.get_running_loop(), itertools.count(1)
+
+    async def asked(**more: Any) -> tuple[CoapMessage, Any]:
+        request, sealed = device.protect(Code.GET, uri_path=("value",), **more)
+        about = next(numbers), b"t", request.options
+        asker.send(CoapMessage(CON, request.code, *about, request.payload))
+        return await asker.came.get(), sealed
+
+    async with server, asyncio.timeout(30):
+        transport, asker = await loop.create_datagram_endpoint(
+            RawAsker, remote_addr=("127.0.0.1", server.coap_port)
+        )
+        try:
+            assert (await asked())[0].code == codes.BAD_OPTION
+            contexts = {THERMOMETER.known_by: device.context}
+            server.renew(KEYS, None, admins(), contexts)
+            challenge, sealed = await asked()
+            echo = device.open(response_of(challenge), sealed).opt.echo
+            answer, sealed = await asked(echo=echo)
+            assert device.open(response_of(answer), sealed).payload == b"21.5"
+            server.renew(KEYS, None, admins())
+            refused, _ = await asked()
+            assert (refused.code, refused.payload) == (
+                codes.UNAUTHORIZED, b"Security context not found",
+            )  # fmt: skip
+        finally:
+            transport.close()
+
+
+def response_of(message: CoapMessage) -> CoapResponse:
+    return CoapResponse(message.code, message.options, message.payload)

@@ -12,6 +12,7 @@ import pytest
 from aiocoap import Context, Message
 from aiocoap.numbers.codes import Code
 from fleet_gateway import Fleet, FleetGateway, until
+from loop_turns import turns
 
 from coap_engine import codes
 from coap_engine.message import CoapRequest, CoapResponse
@@ -414,6 +415,25 @@ async def test_who_waits_no_longer_is_told_nothing_and_nobody_is_asked_for_them(
     await fleet.lookups.stop()
     assert fleet.cancelled == 8
     assert told == []
+
+
+async def test_after_a_stop_no_timer_of_a_look_up_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet, loop, timers = HangingDirectories(PLACES), asyncio.get_running_loop(), list[Any]()
+    set_timer = loop.call_later
+
+    def noted(*what: Any) -> asyncio.TimerHandle:
+        timers.append(set_timer(*what))
+        return timers[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "call_later", noted)
+        asking = asyncio.create_task(fleet.look_up("scope=all"))
+        await turns(10)
+        far = [one for one in timers if one.when() > loop.time() + 5.0]
+        assert [one.cancelled() for one in far] == [False]
+        await fleet.lookups.stop()
+    assert far[0].cancelled()
+    asking.cancel()
 
 
 async def test_when_time_is_over_those_who_are_silent_are_named(

@@ -159,13 +159,15 @@ async def test_names_of_what_was_refused_push_none_out_that_counts(tmp_path: Pat
     assert counts in NotedNames(tmp_path / "names").earlier
 
 
-async def test_a_named_write_that_fails_as_it_begins_is_answered_to_all_who_ask() -> None:
+async def test_a_named_write_that_fails_as_it_begins_is_answered_to_all_who_ask(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Else its name would be under way for ever."""
     named, told = NamedExecution(), list[int]()
     request = ResourceRequest("PUT", ("probe",), options=((REQUEST_ID, b"\0one"),))
 
     def fail(_request: ResourceRequest, _tell: OnNamedAnswer) -> None:
-        raise ZeroDivisionError
+        raise ZeroDivisionError("no valve")
 
     def tell(response: ResourceResponse, _goes_on: bool) -> None:
         told.append(response.code)
@@ -173,6 +175,9 @@ async def test_a_named_write_that_fails_as_it_begins_is_answered_to_all_who_ask(
     for _ in range(2):
         named.begin(request, "", tell, fail)
     assert told == [codes.INTERNAL_SERVER_ERROR] * 2
+    (line,) = caplog.messages
+    assert "carry out a named write" in line
+    assert "no valve" in line
 
 
 async def test_one_that_can_not_be_told_of_a_named_write_keeps_it_from_nobody() -> None:

@@ -11,7 +11,7 @@ import aiocoap
 import pytest
 from aiocoap.numbers.codes import Code
 from dtls_clients import DtlsPeer
-from remote_fleet import NORTH, Fleet, asking, shown
+from remote_fleet import NORTH, TRUSTING, Fleet, Probe, asking, shown
 
 from coap_engine import codes
 from coap_engine.codec import CON, CoapMessage
@@ -23,7 +23,7 @@ from gateway.coap.access import Introduction, identity_of
 from gateway.coap.operations.status import PATH as STATUS_PATH
 from gateway.coap.operations.status import StatusResource
 from gateway.coap.server import CoapListener, CoapServer
-from gateway.trust.policy.policy import PolicyRules
+from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
 from tree_handler.remote.message import Query
 from tree_handler.remote.resource import ResourceRequest
@@ -42,6 +42,27 @@ async def test_a_resource_of_another_gateway_answers_as_if_it_were_here() -> Non
     assert seen.opt.uri_query == ("unit=Cel", "raw")
     assert seen.opt.accept == 0
     assert fleet.published == ["$hedgerow/query/gw-north", "$hedgerow/reply/gw-root"]
+
+
+async def test_the_root_of_another_gateway_is_a_resource_of_it_as_well() -> None:
+    fleet = Fleet()
+    fleet.north.site.add_resource([], Probe())
+    async with asking(fleet) as ask:
+        assert shown(await ask("GET", NORTH)) == ("2.05", b"21.5")
+        assert shown(await ask("GET", "q/-/-/gw-root")) == ("4.04", b"")
+    assert fleet.published.count("$hedgerow/query/gw-north") == 1
+
+
+async def test_an_answer_that_was_kept_under_one_policy_is_asked_for_anew_under_another() -> None:
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        for _ in range(3):
+            assert (await ask("GET", f"{NORTH}/probe?aged")).payload == b"21.5"
+        assert len(fleet.north.probe.seen) == 1
+        fleet.root.access.follow(Policy(TRUSTING))
+        for _ in range(3):
+            assert (await ask("GET", f"{NORTH}/probe?aged")).payload == b"21.5"
+        assert len(fleet.north.probe.seen) == 2
 
 
 async def test_every_method_passes_with_body_format_and_code() -> None:
