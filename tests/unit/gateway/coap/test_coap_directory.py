@@ -208,11 +208,55 @@ class ClocksThatFail(MachineClocks):
         return self.is_right
 
 
+def file_of(
+    folder: Path, clocks: MachineClocks, epoch: int = 1
+) -> tuple[DirectoryFile, Registry, LastingClock]:
+    """A directory's file that is written when the test says so, what it keeps, and its clock."""
+    changes, clock = RegistrationJournal(), LastingClock(clocks, epoch)
+    registry = Registry(f"/rd/{epoch}-", listeners=(changes,))
+    return DirectoryFile(folder / NAME, registry, changes, clock), registry, clock
+
+
+async def test_a_file_is_appended_to_until_it_is_double_and_some_more_and_is_then_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, registry, clock = file_of(tmp_path, MachineClocks())
+    kept = tmp_path / NAME
+    await file.recall()
+    await file.write()
+    whole, size = kept.stat().st_size, kept.stat().st_size
+
+    async def is_made_anew() -> bool:
+        nonlocal size
+        registry.register("n", LINKS, clock.now_us() / 1e6, base="coap://h")
+        before = kept.stat()
+        await file.write()
+        size = kept.stat().st_size
+        assert (size > before.st_size) is (kept.stat().st_ino == before.st_ino)
+        return kept.stat().st_ino != before.st_ino
+
+    for _ in range(2):
+        monkeypatch.setattr(directory_file, "SLACK_BYTES", 1_000_000)
+        for _ in range(3):
+            assert not await is_made_anew()
+        monkeypatch.setattr(directory_file, "SLACK_BYTES", size - 2 * whole)
+        assert not await is_made_anew()
+        monkeypatch.setattr(directory_file, "SLACK_BYTES", size - 2 * whole - 1)
+        assert await is_made_anew()
+        whole = size
+    later, registry, clock = file_of(tmp_path, MachineClocks(), 2)
+    await later.recall()
+    file = later
+    monkeypatch.setattr(directory_file, "SLACK_BYTES", 0)
+    assert not await is_made_anew()
+    while size <= 2 * whole:
+        assert not await is_made_anew()
+    assert await is_made_anew()
+
+
 async def test_what_a_write_that_failed_had_taken_is_written_by_the_next(tmp_path: Path) -> None:
-    clocks, changes = ClocksThatFail(), RegistrationJournal()
-    clock = LastingClock(clocks, 1)
-    registry = Registry("/rd/1-", listeners=(changes,))
-    file = DirectoryFile(tmp_path / NAME, registry, changes, clock)
+    clocks = ClocksThatFail()
+    file, registry, clock = file_of(tmp_path, clocks)
     await file.recall()
     await file.write()
     registry.register("n", LINKS, clock.now_us() / 1e6, base="coap://h")

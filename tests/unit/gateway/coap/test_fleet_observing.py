@@ -130,6 +130,19 @@ async def test_those_who_observe_the_same_share_its_subscriptions_until_the_last
     assert fleet.subscribed
     fleet.observing.ended(2)
     assert not fleet.subscribed
+    assert fleet.observe(3)
+    assert (fleet.begun, len(fleet.subscribed)) == (6, 3)
+    fleet.observing.stop()
+
+
+async def test_a_look_up_that_nobody_observes_any_more_leaves_room_for_another() -> None:
+    fleet = Fleet(1)
+    assert all(fleet.observe(number, f"x={number}") for number in range(LOOK_UPS_MAX))
+    assert not fleet.observe(99, "x=99")
+    fleet.observing.ended(3)
+    assert fleet.observe(99, "x=99")
+    assert not fleet.observe(100, "x=100")
+    fleet.observing.stop()
 
 
 async def test_what_has_not_changed_is_not_told_again() -> None:

@@ -15,13 +15,18 @@ from remote_fleet import NORTH, TRUSTING, Fleet, Probe, asking, shown
 
 from coap_engine import codes
 from coap_engine.codec import CON, CoapMessage
-from coap_engine.option_numbers import URI_PATH
+from coap_engine.message import CoapRequest
+from coap_engine.option_numbers import URI_PATH, URI_QUERY
+from coap_engine.uint import encode_uint
 from dtls.context import ClientContext
+from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
 from dtls.keystore import Keystore
 from gateway.coap.access import Introduction, identity_of
 from gateway.coap.operations.status import PATH as STATUS_PATH
 from gateway.coap.operations.status import StatusResource
+from gateway.coap.peers import udp_peer
+from gateway.coap.remote.answers import HITS_MAX
 from gateway.coap.server import CoapListener, CoapServer
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.policies import open_access
@@ -63,6 +68,29 @@ async def test_an_answer_that_was_kept_under_one_policy_is_asked_for_anew_under_
         for _ in range(3):
             assert (await ask("GET", f"{NORTH}/probe?aged")).payload == b"21.5"
         assert len(fleet.north.probe.seen) == 2
+
+
+async def test_1024_answers_are_kept_as_they_are_sent_and_with_one_more_they_are_made_anew() -> (
+    None
+):
+    fleet = Fleet()
+    async with asking(fleet) as ask:
+        await ask("GET", f"{NORTH}/probe?aged")
+        peer = udp_peer(PeerAddress(("192.0.2.1", 40_000)))
+        now = asyncio.get_running_loop().time()
+
+        def answer(number: int) -> object:
+            path = tuple((URI_PATH, one.encode()) for one in (*NORTH.split("/"), "probe"))
+            elective = 65_006, encode_uint(number)
+            request = CoapRequest(codes.GET, (*path, (URI_QUERY, b"aged"), elective))
+            return fleet.root.remote.answer(request, peer, now)
+
+        kept = [answer(number) for number in range(HITS_MAX)]
+        assert all(answer(number) is kept[number] for number in range(HITS_MAX))
+        answer(HITS_MAX)
+        again = answer(0)
+    assert again == kept[0]
+    assert again is not kept[0]
 
 
 async def test_every_method_passes_with_body_format_and_code() -> None:
