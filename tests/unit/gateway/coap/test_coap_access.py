@@ -10,13 +10,13 @@ from aiocoap.numbers.codes import Code
 from coap_engine.message import CoapPeer, CoapRequest
 from dtls.datagrams import PeerAddress
 from dtls.identity import ANONYMOUS, PeerIdentity, Proof
-from gateway.coap.access import DECIDED_MAX, CoapAccess, identity_of
+from gateway.coap.access import DECIDED_MAX, DECISIONS_MAX, CoapAccess, identity_of
 from gateway.coap.peers import OscoreAddress, session_peer, udp_peer
 from gateway.coap.remote.execution import LocalExecution
 from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.trust.policy.principal import Principal
 from gateway.trust.policy.rule import ALLOW, DENY, Rule
-from tests.held_objects import held_objects, held_text
+from tests.held_objects import held_bytes, held_objects, held_text
 from tests.policies import access_of, open_access
 from tree_handler.remote.resource import ResourceRequest
 
@@ -148,6 +148,27 @@ def test_what_is_remembered_of_peers_is_bounded_and_does_not_change_what_is_deci
         for path in range(70):
             assert answer(access, request(Code.PUT, f"/sensors/{path}"), peer) is may
         assert answer(access, request(Code.GET, f"/sensors/{'x' * 200}"), peer) is None
+
+
+def test_of_a_peer_64_decisions_on_requests_of_up_to_128_bytes_are_remembered() -> None:
+    access = open_access()
+
+    def remembered(*paths: str) -> int:
+        before = held_bytes(access)
+        for path in paths:
+            assert answer(access, request(Code.PUT, path), METER) is None
+        return held_bytes(access) - before
+
+    nothing = remembered()
+    remembered("/first")
+    assert remembered("x" * 129, f"{'x' * 128}/y") == nothing
+    assert remembered("x" * 128) == 128
+    assert remembered(*(f"{number:010}" for number in range(2, DECISIONS_MAX))) == 620
+    assert remembered("/first", "x" * 128) == nothing
+    full = held_bytes(access)
+    assert remembered("one more") < 0
+    assert remembered("x" * 128) == 128
+    assert held_bytes(access) < full
 
 
 def test_what_is_remembered_of_paths_is_bounded_and_another_policy_holds_at_once() -> None:

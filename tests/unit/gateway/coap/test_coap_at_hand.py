@@ -193,6 +193,25 @@ async def test_what_is_kept_no_more_for_want_of_room_is_right_no_more() -> None:
         assert first.until < roof.now
 
 
+async def test_what_is_kept_anew_after_too_many_is_taken_back_with_the_reading_as_well() -> None:
+    roof = Roof()
+    wanted = get("/sensors/roof")
+    async with roof.read():
+        kept = [roof.ask(wanted)]
+        for number in range(KEPT_MAX - 1):
+            roof.ask(get("/sensors/roof", (ETAG, b"%08d" % number)))
+        assert roof.ask(wanted) is kept[0], "so many are kept"
+        roof.ask(get("/sensors/roof", (ETAG, b"one more")))
+        kept += [roof.ask(wanted), roof.ask(get("/sensors/roof", (ETAG, b"one more")))]
+        assert kept[1] is not kept[0]
+        assert roof.ask(wanted) is kept[1]
+        roof.sensors.answers.changed("roof")
+        for one in kept:
+            assert isinstance(one, KeptResponse)
+            assert one.until < roof.now
+        assert roof.ask(wanted) is not kept[1]
+
+
 async def test_a_new_reading_is_told_to_all_who_observe_it() -> None:
     roof = Roof()
     answers = roof.sensors.answers
