@@ -7,6 +7,7 @@ import logging
 import secrets
 import socket
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ class SessionNotes:
         self.established: list[int] = []
         self.received: list[bytes] = []
         self.closed: list[str] = []
-        self.turn = asyncio.Event()
+        self.received_by_turns: list[int] = []
 
     def session_established(self, number: int, _at: PeerAddress, _who: PeerIdentity) -> None:
         self.established.append(number)
@@ -50,7 +51,7 @@ class SessionNotes:
         self.closed.append(reason)
 
     def turn_ended(self, _now: float) -> None:
-        self.turn.set()
+        self.received_by_turns.append(len(self.received))
 
 
 class ToldMessages:
@@ -106,6 +107,25 @@ async def test_a_server_is_known_by_its_authority_and_its_session(ends: Ends) ->
     assert not await ends.client.recognize_remote("coaps://127.0.0.1")
     assert await ends.client.determine_remote(Message()) is None  # type: ignore[func-returns-value]
     assert (ends.port.half_open, ends.port.sessions) == (0, 1)
+
+
+async def test_when_the_time_of_a_turn_is_over_what_else_came_waits_for_the_next_one(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remote = await ends.client.connect("127.0.0.1", ends.port.port, LIMIT_S)
+    while not ends.notes.established:
+        await asyncio.sleep(0)
+    monkeypatch.setattr("dtls.transport.time", SimpleNamespace(monotonic=lambda: 1.0))
+    expected = []
+    for turn_s, by_turns in ((0.0, [1, 2, 3]), (0.25, [6])):
+        monkeypatch.setattr("dtls.transport.TURN_S", turn_s)
+        expected += by_turns
+        ends.notes.received_by_turns.clear()
+        for number in range(3):
+            remote.association.send(b"%d" % number)
+        while len(ends.notes.received) < expected[-1]:
+            await asyncio.sleep(0)
+        assert ends.notes.received_by_turns == by_turns
 
 
 async def test_a_message_too_large_or_after_the_end_is_dropped_and_the_session_goes_on(
