@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -20,6 +21,7 @@ from gateway.coap.remote.reply import OnReply, RemoteReply
 from gateway.trust.policy.principal import PSK, Principal
 from resource_directory.link_format import WebLink, serialise
 from resource_directory.scoped import ScopedQuery
+from tests.held_timers import HeldTimers
 from tree_handler.members.hierarchy import Membership
 from tree_handler.members.member import MemberRecord
 from tree_handler.remote.resource import ResourceRequest, ResourceResponse
@@ -60,8 +62,9 @@ class Fleet:
         self.subscriptions_that_fail = 0
         self.told: list[tuple[int, CoapResponse, bool]] = []
         self.access = Access()
+        self.members = Membership()
         self.observing = FleetObservations(
-            Membership(),
+            self.members,
             cast(CoapAccess, self.access),
             self._subscribe,
             targets=lambda _: self.records,
@@ -87,9 +90,7 @@ class Fleet:
         return CoapResponse(codes.CONTENT, (), serialise(links).encode())
 
     def observe(self, exchange: int, *parameters: str) -> bool:
-        query = ScopedQuery.parse(["scope=all", *parameters])
-        assert query is not None
-        looked_up = LookedUp(("rd-lookup", "res"), query, PRINCIPAL)
+        looked_up = self.looked_up(*parameters)
         request = CoapRequest(codes.GET, (), observe=True)
         taken: list[bool] = []
 
@@ -100,6 +101,12 @@ class Fleet:
         first = CoapResponse(codes.CONTENT, (), b"")
         self.observing.offer(looked_up, (request, PEER), first, done)
         return taken[0]
+
+    @staticmethod
+    def looked_up(*parameters: str) -> LookedUp:
+        query = ScopedQuery.parse(["scope=all", *parameters])
+        assert query is not None
+        return LookedUp(("rd-lookup", "res"), query, PRINCIPAL)
 
     def all_have(self, response: ResourceResponse | None, *, is_last: bool = False) -> None:
         for told in list(self.subscribed.values()):
@@ -159,6 +166,7 @@ async def test_what_has_not_changed_is_not_told_again() -> None:
 
 async def test_too_many_gateways_too_many_look_ups_and_parts_are_only_answered() -> None:
     assert not Fleet(GATEWAYS_MAX + 1).observe(1)
+    assert Fleet(GATEWAYS_MAX).observe(1)
     fleet = Fleet(1)
     assert not fleet.observe(1, "count=5")
     assert all(fleet.observe(number, f"x={number}") for number in range(LOOK_UPS_MAX))
@@ -269,6 +277,65 @@ async def test_the_subscription_at_a_gateway_that_has_gone_is_ended() -> None:
     assert list(fleet.subscribed) == ["gw-001"]
     assert fleet.told[0][1].payload == b'</q/-/-/gw-001/valve>;gw="gw-001"'
     fleet.observing.stop()
+
+
+async def test_a_gateway_that_comes_is_subscribed_at_a_pause_after_its_record_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.coap.directory.fleet_observing.PAUSE_S", 3_600.0)
+    fleet, pauses = Fleet(2), HeldTimers(monkeypatch, 3_600.0)
+    come = fleet.records.pop()
+    fleet.members.update(come)
+    assert pauses.count == 0, "nobody observes"
+    assert fleet.observe(1)
+    fleet.records.append(come)
+    for version in (2, 3):
+        fleet.members.update(replace(come, version=version))
+        assert pauses.count == 1
+    assert list(fleet.subscribed) == ["gw-000"]
+    pauses.run_out()
+    assert list(fleet.subscribed) == ["gw-000", "gw-001"]
+    assert pauses.count == 0
+
+
+async def test_who_stops_is_woken_by_no_timer_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.coap.directory.fleet_observing.PAUSE_S", 3_600.0)
+    monkeypatch.setattr("gateway.coap.directory.fleet_observing.RETRY_S", 3_600.0)
+    fleet, timers = Fleet(2), HeldTimers(monkeypatch, 3_600.0)
+    assert fleet.observe(1)
+    fleet.all_have(None, is_last=True)
+    assert timers.count == 2, "one to tell, and one to subscribe again"
+    fleet.observing.stop()
+    assert timers.count == 0
+    fleet.members.update(fleet.records[0])
+    fleet.observing.ended(1)
+    assert timers.count == 0
+
+
+@pytest.mark.parametrize(
+    ("observe", "code"), [(False, codes.CONTENT), (True, codes.NOT_FOUND), (False, codes.NOT_FOUND)]
+)
+async def test_what_was_not_found_or_not_to_be_observed_is_not(observe: bool, code: int) -> None:
+    fleet, taken = Fleet(1), list[bool]()
+    request = CoapRequest(codes.GET, (), observe=observe)
+
+    def done(_: CoapResponse) -> None:
+        taken.append(fleet.observing.observe(1, request, lambda *_: None))
+
+    fleet.observing.offer(fleet.looked_up(), (request, PEER), CoapResponse(code), done)
+    assert taken == [False]
+    assert fleet.begun == 0
+
+
+async def test_a_look_up_is_observed_as_it_is_answered_and_not_later() -> None:
+    fleet = Fleet(1)
+    request = CoapRequest(codes.GET, (), observe=True)
+    answers = list[CoapResponse]()
+    found = CoapResponse(codes.CONTENT)
+    fleet.observing.offer(fleet.looked_up(), (request, PEER), found, answers.append)
+    assert answers == [found]
+    assert not fleet.observing.observe(1, request, lambda *_: None)
+    assert fleet.begun == 0
 
 
 async def test_an_answer_that_can_not_be_given_ends_the_observation() -> None:
