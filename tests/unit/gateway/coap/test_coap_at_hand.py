@@ -122,6 +122,28 @@ async def test_max_age_is_what_is_left_and_not_what_was_left() -> None:
         assert told == [30 - n // 2 for n in range(60)]
 
 
+@pytest.mark.parametrize(
+    ("passed_s", "until_s"),
+    [(0.0, 1.0), (0.5, 1.0), (28.5, 29.0), (29.0, 30.0), (29.75, 30.0), (30.0, None)],
+)
+async def test_a_response_is_kept_until_its_next_whole_second(
+    passed_s: float, until_s: float | None
+) -> None:
+    roof = Roof()
+    async with roof.read():
+        read_at = roof.now
+        roof.now += passed_s
+        response = roof.ask(get("/sensors/roof"))
+        assert response is not None
+        if until_s is None:
+            assert not isinstance(response, KeptResponse)
+            assert max_age(response) == 0
+        else:
+            assert isinstance(response, KeptResponse)
+            assert response.until == read_at + until_s
+            assert roof.ask(get("/sensors/roof")) is response
+
+
 async def test_plain_text_is_at_hand_too_and_nothing_else() -> None:
     roof = Roof()
     async with roof.read():

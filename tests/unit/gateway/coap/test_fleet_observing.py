@@ -298,6 +298,43 @@ async def test_a_gateway_that_comes_is_subscribed_at_a_pause_after_its_record_is
     assert pauses.count == 0
 
 
+@pytest.mark.parametrize(
+    ("code", "is_silent"),
+    [
+        (codes.BAD_REQUEST, False),
+        (codes.FORBIDDEN, False),
+        (0x9F, False),
+        (codes.SERVICE_UNAVAILABLE, True),
+        (codes.GATEWAY_TIMEOUT, True),
+        (None, True),
+    ],
+)
+async def test_who_refuses_has_nothing_and_who_is_silent_is_missing_and_asked_again(
+    monkeypatch: pytest.MonkeyPatch, code: int | None, is_silent: bool
+) -> None:
+    monkeypatch.setattr("gateway.coap.directory.fleet_observing.PAUSE_S", 3_600.0)
+    monkeypatch.setattr("gateway.coap.directory.fleet_observing.RETRY_S", 7_200.0)
+    pauses, retries = (HeldTimers(monkeypatch, seconds) for seconds in (3_600.0, 7_200.0))
+    fleet = Fleet(2)
+    assert fleet.observe(1)
+    first, second = fleet.subscribed.values()
+    first(RemoteReply(HAS, True))
+    second(RemoteReply(None if code is None else ResourceResponse(code, b"no"), False))
+    pauses.run_out()
+    ((_, told, is_last),) = fleet.told
+    assert (told.code, is_last) == (codes.CONTENT, False)
+    assert b"</q/-/-/gw-000/valve>" in told.payload
+    assert (b"missing=1" in told.payload) is is_silent
+    assert retries.count == is_silent
+    retries.run_out()
+    assert fleet.begun == 2 + is_silent
+    if is_silent:
+        fleet.subscribed["gw-001"](RemoteReply(HAS, True))
+        pauses.run_out()
+        assert b"missing" not in fleet.told[-1][1].payload
+    fleet.observing.stop()
+
+
 async def test_who_stops_is_woken_by_no_timer_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.coap.directory.fleet_observing.PAUSE_S", 3_600.0)
     monkeypatch.setattr("gateway.coap.directory.fleet_observing.RETRY_S", 3_600.0)

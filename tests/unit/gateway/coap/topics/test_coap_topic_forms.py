@@ -16,6 +16,7 @@ from gateway.broker.outbound.message import Message
 from gateway.broker.outbound.routes import Grant
 from gateway.broker.sessions.registry import Sessions
 from gateway.coap.access import CoapAccess
+from gateway.coap.remote.forward_proxy import ForwardProxy
 from gateway.coap.responders import AskPeer, RespondTo
 from gateway.coap.topics.asker import CoapFace, TopicAsker
 from gateway.coap.topics.bridge import CoapBridge
@@ -418,6 +419,31 @@ async def test_a_client_of_mqtt_is_asked_nothing_itself() -> None:
     topics.answers.ask(topics.answers.peer, CoapRequest(codes.GET), asked.append)
     assert asked == [None]
     bridge.stop()
+
+
+async def test_a_topic_of_another_gateway_asks_by_its_long_path_and_of_this_one_by_the_short() -> (
+    None
+):
+    members = Membership()
+    for name, domain in (("gw-a", ""), ("gw-b", "campus")):
+        members.update(MemberRecord(name, 1, 1, domain, "", "10.0.0.1", 1883))
+    router = ForwardProxy("gw-a", members)
+    face = CoapFace(NotedAnswers(), access_of(), router, members)
+    asker = TopicAsker(face, lambda _: ("user", "anna", frozenset()))
+    form: Option = (CONTENT_FORMAT, b"")
+
+    def asked(topic: str) -> CoapRequest | CoapResponse:
+        return asker.request(target(topic), [(IF_NONE_MATCH, b""), form], b"1", observe=True)
+
+    before, query = (IF_NONE_MATCH, b""), (URI_QUERY, b"x=1")
+    for topic, way, route in (
+        ("$coap/PUT/gw-b/a?x=1", path("q", "campus", "-", "gw-b", "a"), ()),
+        ("$coap/PUT/q/campus/-/gw-b/a?x=1", path("q", "campus", "-", "gw-b", "a"), ()),
+        ("$coap/PUT/gw-a/a?x=1", path("a"), ((3, b"gw-a"),)),
+    ):
+        options = (before, *way, form, query)
+        assert asked(topic) == CoapRequest(codes.PUT, options, b"1", True, True, route)
+    assert asked("$coap/PUT/gw-c/a") == CoapResponse(codes.NOT_FOUND, (), b"no gateway gw-c")
 
 
 async def test_what_is_at_hand_is_told_in_a_later_turn_and_not_after_the_end() -> None:
