@@ -24,6 +24,7 @@ from gateway.coap.responders import RespondTo
 from gateway.trust.policy.action import ActionPlace
 from gateway.trust.policy.policy import Policy, PolicyRules
 from tests.held_objects import held_instances
+from tree_handler.members.absence import AbsenceNotice
 from tree_handler.remote.resource import ResourceRequest
 from tree_handler.remote.watches import WatchKey
 
@@ -278,7 +279,9 @@ async def test_who_can_not_follow_is_told_so_in_a_later_turn_and_once(
 class NotedObserver:
     """One who observes through this gateway, without a socket."""
 
-    def __init__(self, fleet: Fleet, target: str = "gw-north") -> None:
+    def __init__(
+        self, fleet: Fleet, target: str = "gw-north", *, respond: RespondTo | None = None
+    ) -> None:
         asked = RemoteRequest(
             [record for record in [fleet.root.members.get(target)] if record],
             ("campus", "north", target),
@@ -291,7 +294,15 @@ class NotedObserver:
         self.watcher = watching.watcher(asked, self.request, key)
         self.first: list[CoapResponse] = []
         self.told: list[tuple[bytes, bool]] = []
-        self.end = self.watcher.begin(self.first.append, lambda *_: None)
+
+        def done(response: CoapResponse) -> None:
+            self.first.append(response)
+            if respond is not None:
+                exchange = self.watcher.number
+                assert watching.observe(exchange, self.request, respond)
+                assert not watching.observe(exchange, self.request, respond)
+
+        self.end = self.watcher.begin(done, lambda *_: None)
 
     def bind(self) -> None:
         self.watcher.bind(7, lambda _, told, is_last: self.told.append((told.payload, is_last)))
@@ -329,3 +340,65 @@ async def test_where_there_is_no_room_to_ask_an_observer_is_told_that_nobody_ans
     held()
     observer.end()
     fleet.root.remote.stop()
+
+
+@pytest.mark.parametrize(
+    ("where", "code", "why"),
+    [
+        ("unreachable", codes.SERVICE_UNAVAILABLE, b"the gateway is out of reach: observe again"),
+        ("gone", codes.NOT_FOUND, b"the gateway is no longer in the fleet"),
+    ],
+)
+async def test_who_observes_at_a_gateway_that_is_lost_is_told_why_it_ends(
+    gauge: Any, monkeypatch: pytest.MonkeyPatch, where: str, code: int, why: bytes
+) -> None:
+    monkeypatch.setattr("tree_handler.remote.watches.GRACE_S", 0.0)
+    fleet, value, _ = gauge
+    heard, watching = list[tuple[int, bytes, bool]](), fleet.root.remote.watching
+
+    def respond(_: int, told: CoapResponse, is_last: bool) -> None:
+        heard.append((told.code, told.payload, is_last))
+
+    observers = [NotedObserver(fleet, respond=respond) for _ in range(2)]
+    async with asyncio.timeout(30):
+        while not all(one.first for one in observers):
+            await asyncio.sleep(0)
+        assert len(watching.core) == 1
+        if where == "gone":
+            assert fleet.root.members.is_absent(AbsenceNotice("gw-north", 1, 1))
+        fleet.epochs["gw-north"] = None
+        fleet.tell_all_moved()
+        while len(heard) < 2:
+            await asyncio.sleep(0)
+        assert heard == [(code, why, True)] * 2
+        assert len(watching.core) == 0
+        while value.count:
+            await asyncio.sleep(0)
+    for one in observers:
+        one.end()
+    assert fleet.published.count("$hedgerow/cancel/gw-north") == 1
+
+
+async def test_a_request_is_observed_as_its_first_answer_says_and_once(gauge: Any) -> None:
+    fleet, _, _ = gauge
+    watching, told = fleet.root.remote.watching, list[bytes]()
+
+    def respond(_: int, response: CoapResponse, _is_last: bool) -> None:
+        told.append(response.payload)
+
+    assert not watching.observe(1, CoapRequest(codes.GET, (), observe=True), respond)
+    early = NotedObserver(fleet)
+    assert not watching.observe(1, early.request, respond), "it has no first answer yet"
+    late, observer = NotedObserver(fleet), NotedObserver(fleet, respond=respond)
+    async with asyncio.timeout(30):
+        while not (late.first and observer.first):
+            await asyncio.sleep(0)
+    assert not watching.observe(1, late.request, respond), "it was not taken in its turn"
+    assert len(held_instances(watching, RemoteObserver)) == 1
+    observer.watcher.tell(CoapResponse(codes.CONTENT, (), b"2"), is_last=False)
+    for _ in range(2):
+        watching.ended(observer.watcher.number)
+    observer.watcher.tell(CoapResponse(codes.CONTENT, (), b"3"), is_last=False)
+    assert told == [b"2"]
+    assert not held_instances(watching, RemoteObserver)
+    assert len(watching.core) == 0
