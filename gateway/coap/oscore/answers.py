@@ -47,6 +47,7 @@ _NOT_PROTECTED: Final = CoapResponse(
     b"no answer can be protected now",
 )
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
+_NOT_DECODED: Final = "Failed to decode COSE"
 _UNKNOWN: Final = "Security context not found"
 _OUTER: Final = (codes.POST, codes.FETCH)
 _NOT_SENT: Final = CoapResponse(codes.EMPTY)
@@ -152,8 +153,6 @@ class OscoreAnswers:
         except oscore.ReplayError as error:
             _log.info("a repeated request of %s is refused", name)
             raise _refusal(codes.UNAUTHORIZED, "Replay detected") from error
-        except oscore.DecodeError as error:
-            raise _refusal(codes.BAD_OPTION, "Failed to decode COSE") from error
         except Exception as error:  # inside are anybody's bytes if the key is another
             _log.info("a request in the name of %s is refused: %s", name, error)
             raise _refusal(codes.BAD_REQUEST, "Decryption failed") from error
@@ -171,7 +170,9 @@ class OscoreAnswers:
         try:
             named = oscore.CanUnprotect._uncompress(value, b"")[2]
         except (oscore.ProtectionInvalid, IndexError) as error:
-            raise _refusal(codes.BAD_OPTION, "Failed to decode COSE") from error
+            raise _refusal(codes.BAD_OPTION, _NOT_DECODED) from error
+        if oscore.COSE_COUNTERSIGNATURE0 in named:  # a flag of groups; reserved by section 6.1
+            raise _refusal(codes.BAD_OPTION, _NOT_DECODED)
         kid = named.get(oscore.COSE_KID)
         context = self._contexts.get((kid, named.get(oscore.COSE_KID_CONTEXT)))
         if context is None:

@@ -95,6 +95,29 @@ def test_an_unknown_kid_is_told_so() -> None:
     assert refused(world.send(request)) == (codes.UNAUTHORIZED, b"Security context not found")
 
 
+@pytest.mark.parametrize(
+    ("flags", "code", "why"),
+    [
+        (0x20, codes.BAD_OPTION, b"Failed to decode COSE"),  # of a group
+        (0x40, codes.BAD_OPTION, b"Failed to decode COSE"),
+        (0x80, codes.BAD_OPTION, b"Failed to decode COSE"),
+        (0x10, codes.UNAUTHORIZED, b"Security context not found"),  # with a context of its own
+    ],
+)
+def test_flags_that_a_device_s_context_does_not_have_are_refused(
+    flags: int, code: int, why: bytes
+) -> None:
+    world = World()
+    world.begin()
+    request, _ = world.protect()
+    ((_, value),) = request.options
+    flagged = bytes((value[0] | flags,)) + value[1:2] + b"\x00" * (flags == 0x10) + value[2:]
+    refusal = world.send(CoapRequest(request.code, ((OSCORE, flagged),), request.payload))
+    assert refused(refusal) == (code, why)
+    assert world.resource.asked_for == []
+    assert world.send(request).code == codes.CHANGED, "its number is not used up"
+
+
 def test_another_key_and_changed_bytes_do_not_open() -> None:
     world, other = World(), World(OscoreKeys("t", b"z" * 16, b"\x01", b"\x02", SALT))
     request, _ = other.protect()
