@@ -11,6 +11,7 @@ import aiocoap
 import pytest
 from aiocoap import resource
 from aiocoap.numbers.codes import Code
+from loop_turns import turns
 from remote_fleet import NORTH, TRUSTING, Fleet, RawObserver, asking, shown
 
 from coap_engine import codes
@@ -173,6 +174,35 @@ async def test_a_resource_of_this_gateway_is_observed_by_its_long_name_too(gauge
     value.set(b"2")
     await told(observers, ("2.05", b"2"))
     assert fleet.published == []
+
+
+async def test_who_leaves_a_resource_of_this_gateway_is_forgotten_at_once(gauge: Any) -> None:
+    fleet, value, _ = gauge
+    watching, told = fleet.root.remote.watching, list[bytes]()
+    path = ("-", "-", "gw-root")
+    own = ResourceRequest("GET", ("gauge",), identity="psk:a", roles=("operator",))
+    asked = RemoteRequest([], path, own, is_many=False)
+    request = CoapRequest(codes.GET, (), observe=True)
+    observer = watching.watcher(asked, request, None)
+
+    def done(response: CoapResponse) -> None:
+        told.append(response.payload)
+        assert watching.observe(
+            7, request, lambda _, response, _last: told.append(response.payload)
+        )
+
+    observer.begin(done, lambda *_: None)
+    async with asyncio.timeout(30):
+        while not told:
+            await asyncio.sleep(0)
+        value.set(b"2")
+        while len(told) < 2:
+            await asyncio.sleep(0)
+    assert value.count == 1
+    watching.ended(7)
+    await turns(5)
+    assert value.count == 0
+    assert told == [b"1", b"2"]
 
 
 class Meter:
