@@ -17,7 +17,7 @@ from aiocoap import resource
 from coap_engine.limits import DEFAULT_LIMITS, EngineLimits
 from dtls.keystore import Keystore
 from gateway.base.toml.toml_file import ConfigError
-from gateway.coap.limits import CoapLimits
+from gateway.coap.limits import CoapLimits, held_bytes_least
 from gateway.coap.remote.queries_section import QueriesSection
 from gateway.coap.server import CoapListener, CoapRules, CoapServer
 from gateway.coap.topics.section import TopicsSection
@@ -81,6 +81,29 @@ def test_limits_are_those_of_the_engine_and_of_the_sessions() -> None:
     assert engine.shares.observations.everybody > 10
     assert engine.bodies.body_bytes == 2_048
     assert limits.dtls.established == 7
+
+
+def test_room_for_bodies_is_for_one_of_the_longest_and_for_all_that_a_command_asks_for() -> None:
+    asked = 16 * (65_536 + 2_048)
+    assert held_bytes_least(1_024) == asked
+    assert held_bytes_least(asked - 8_192) == asked
+    assert held_bytes_least(asked - 8_191) == asked + 1
+    usual, most = DEFAULT_LIMITS.shares.held_bytes, 16 << 20
+    of_peers = CoapLimits(body_bytes=most).engine.shares.held_bytes
+    for name in ("host", "strangers", "principal", "everybody"):
+        least = max(getattr(usual, name), most + 8_192)
+        assert getattr(of_peers, name) == least, name
+        few = getattr(CoapLimits(body_bytes=1_024).engine.shares.held_bytes, name)
+        assert few == max(getattr(usual, name), asked), name
+
+
+def test_who_has_a_key_may_observe_beside_all_that_strangers_may() -> None:
+    usual = DEFAULT_LIMITS.shares.observations
+    for strangers in (0, 10, 1_000_000):
+        limits = CoapLimits(observations=strangers).engine.shares.observations
+        assert limits.strangers == strangers
+        assert limits.everybody - strangers == usual.everybody - usual.strangers
+        assert limits.principal == usual.principal
 
 
 @pytest.mark.parametrize(

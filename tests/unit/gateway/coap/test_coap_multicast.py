@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Sequence
@@ -26,6 +27,7 @@ from gateway.coap import multicast
 from gateway.coap.access import CoapAccess
 from gateway.coap.multicast import (
     GROUP,
+    GROUP_V6,
     DiscoveryAnswers,
     GroupSocket,
     LinkAddress,
@@ -253,6 +255,27 @@ async def test_where_the_interface_is_gone_nothing_is_heard_until_it_is_there_ag
             answer, _ = await client.receive()
             assert answer.token == b"\x02"
             assert len(served.answers) == 1
+
+
+@pytest.mark.parametrize(("host", "option"), [("127.0.0.1", 49), ("::1", 29)])
+def test_what_comes_over_other_interfaces_is_not_for_who_joined_on_one(
+    host: str, option: int
+) -> None:
+    """The options are Linux's IP_MULTICAST_ALL and IPV6_MULTICAST_ALL, which are on at first."""
+    index = socket.if_nametoindex("lo")
+    link = LinkAddress("lo", index, host, ipaddress.ip_network(host))
+    core = MulticastRequests(lambda *_: None, lambda _size: b"\0\0")
+    try:
+        group = GroupSocket(core, free_port(), [link])
+    except OSError as error:
+        pytest.skip(f"no group can be joined on lo from {host}: {error}")
+    try:
+        level = socket.IPPROTO_IPV6 if link.is_v6 else socket.IPPROTO_IP
+        with socket.socket(fileno=os.dup(group.fileno())) as same:
+            assert same.getsockopt(level, option) == 0
+            assert same.getsockname()[0] == (GROUP_V6 if link.is_v6 else GROUP)
+    finally:
+        group.close()
 
 
 def test_what_can_not_be_read_or_sent_on_a_link_ends_nothing() -> None:

@@ -13,6 +13,7 @@ import cbor2
 import pytest
 from aiocoap.numbers.codes import Code
 from held_timers import HeldTimers
+from loop_turns import turns
 from remote_fleet import PLACES, Fleet, RawObserver, asking
 
 from coap_engine import codes
@@ -215,3 +216,24 @@ async def test_who_is_not_let_observe_is_answered_once_and_nobody_is_asked_on() 
     assert gathered.ended == ["gw-a", "gw-c"]
     await gathered.has("gw-a")
     assert len(gathered.told) == 1
+
+
+@pytest.mark.parametrize("ends", ["left", "all answered", "time over"])
+async def test_when_it_is_over_no_timer_of_a_gathered_answer_is_left(
+    time: HeldTimers, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    monkeypatch.setattr(remote_gathering, "GROWTH_S", 600.0)
+    gathered = Gathered()
+    await turns(3)
+    assert list(gathered.takers) == ["gw-a", "gw-b", "gw-c"]
+    assert time.count == 2
+    if ends == "left":
+        gathered.end()
+    elif ends == "time over":
+        time.run_out()
+    else:
+        for told in gathered.takers.values():
+            told(RemoteReply(ResourceResponse(codes.CONTENT, b"1")))
+    assert time.count == 0
+    assert gathered.ended == ([] if ends == "all answered" else ["gw-a", "gw-b", "gw-c"])
+    assert gathered.told == ([] if ends == "left" else [(0, 3, False)])

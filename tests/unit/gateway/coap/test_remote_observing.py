@@ -409,6 +409,35 @@ async def test_who_observes_at_a_gateway_that_is_lost_is_told_why_it_ends(
     assert fleet.published.count("$hedgerow/cancel/gw-north") == 1
 
 
+async def test_an_observer_that_is_ended_while_others_are_told_keeps_none_of_them_from_it(
+    gauge: Any,
+) -> None:
+    fleet, value, _ = gauge
+    told, watching = list[int](), fleet.root.remote.watching
+
+    def respond(exchange: int, _: CoapResponse, _is_last: bool) -> None:
+        told.append(exchange)
+        watching.ended(second.watcher.number)
+
+    heard = list[bytes]()
+
+    def followed(reply: RemoteReply) -> None:
+        assert reply.response is not None
+        heard.append(reply.response.payload)
+
+    request = ResourceRequest("GET", ("gauge",), identity="psk:a", roles=("operator",))
+    for _ in range(2):
+        watching.follow(WatchKey("gw-north", request), followed)
+    first, second, third = [NotedObserver(fleet, respond=respond) for _ in range(3)]
+    assert len(watching.core) == 1
+    await turns(50)
+    assert all(one.first for one in (first, second, third))
+    value.set(b"2")
+    await turns(50)
+    assert heard == [b"1", b"1", b"2", b"2"]
+    assert told == [first.watcher.number, third.watcher.number]
+
+
 async def test_a_request_is_observed_as_its_first_answer_says_and_once(gauge: Any) -> None:
     fleet, _, _ = gauge
     watching, told = fleet.root.remote.watching, list[bytes]()
