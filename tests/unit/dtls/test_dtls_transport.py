@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import socket
@@ -19,6 +20,7 @@ from dtls.datagrams import PeerAddress, listen
 from dtls.endpoint import Endpoint
 from dtls.errors import HandshakeTimeoutError
 from dtls.identity import PeerIdentity
+from dtls.session import DtlsSession
 from dtls.transport import DtlsPort
 
 IDENTITY = "meter-1"
@@ -33,13 +35,14 @@ class SessionNotes:
         self.established: list[int] = []
         self.received: list[bytes] = []
         self.closed: list[str] = []
+        self.failed: list[str] = []
         self.received_by_turns: list[int] = []
 
     def session_established(self, number: int, _at: PeerAddress, _who: PeerIdentity) -> None:
         self.established.append(number)
 
-    def handshake_failed(self, _at: PeerAddress, _reason: str, _now: float) -> None:
-        """Nobody fails here."""
+    def handshake_failed(self, _at: PeerAddress, reason: str, _now: float) -> None:
+        self.failed.append(reason)
 
     def session_received(self, _number: int, plaintext: bytes, _now: float) -> None:
         self.received.append(plaintext)
@@ -126,6 +129,26 @@ async def test_when_the_time_of_a_turn_is_over_what_else_came_waits_for_the_next
         while len(ends.notes.received) < expected[-1]:
             await asyncio.sleep(0)
         assert ends.notes.received_by_turns == by_turns
+
+
+async def test_a_handshake_under_way_is_told_at_once_that_the_keys_have_changed(ends: Ends) -> None:
+    loop, session = asyncio.get_running_loop(), DtlsSession(ClientContext(IDENTITY, KEY))
+    session.start(loop.time())
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as peer:
+        peer.setblocking(False)
+        peer.connect(("127.0.0.1", ends.port.port))
+        for _ in range(2):  # without a cookie, and with it
+            (hello,) = session.datagrams_to_send()
+            peer.send(hello)
+            session.receive_datagram(await loop.sock_recv(peer, 2_048), loop.time())
+        assert ends.port.half_open == 1
+        with contextlib.suppress(BlockingIOError):
+            while peer.recv(2_048):
+                pass
+        ends.port.follow(ServerContext({}.get))
+        assert peer.recv(2_048)
+        assert ends.notes.failed == ["the keys have changed meanwhile"]
+        assert (ends.port.half_open, ends.notes.established) == (0, [])
 
 
 async def test_a_message_too_large_or_after_the_end_is_dropped_and_the_session_goes_on(

@@ -621,7 +621,7 @@ async def test_who_observes_no_more_is_told_nothing_nor_is_anybody_after_the_sto
             respond(first, CoapResponse(codes.CONTENT, (), b"to nobody"), False)
             respond(second, CoapResponse(codes.CONTENT, (), b"2"), False)
             assert (await asker.came.get()).payload == b"2"
-            respond(second, CoapResponse(codes.CONTENT, (), b"last"), True)
+            respond(second, CoapResponse(codes.NOT_FOUND, (), b"last"), False)
             assert (await asker.came.get()).payload == b"last"
             assert told.ends == [first, second]
             respond(second, CoapResponse(codes.CONTENT, (), b"3"), False)
