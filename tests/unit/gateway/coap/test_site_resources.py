@@ -11,6 +11,7 @@ from fleet_gateway import Fleet, FleetGateway
 
 from gateway.coap_client import CoapClient
 from resource_directory.errors import NoSuchRegistrationError, NotOwnerError
+from resource_directory.link_format import parse
 
 
 @pytest.fixture
@@ -41,6 +42,25 @@ async def test_all_that_an_operator_asks_a_gateway_for_is_at_its_path(
     assert codes.pop("drain") == codes.pop("rd") == "4.05"
     assert codes.pop("nothing") == "4.04"
     assert set(codes.values()) == {"2.05"}, codes
+
+
+async def test_the_links_of_a_gateway_are_to_all_that_it_has(gateway: FleetGateway) -> None:
+    async with CoapClient() as client:
+        links = (await client.request("GET", f"{base_of(gateway)}/.well-known/core")).payload
+    kinds = {link.href: link.get("rt") for link in parse(links)}
+    assert kinds == {
+        "/.well-known/core": None,
+        "/alerts": "hedgerow.alerts",
+        "/clients": "hedgerow.clients",
+        "/drain": "hedgerow.drain",
+        "/hierarchy": "hedgerow.hierarchy",
+        "/members": "hedgerow.members",
+        "/rd": "core.rd",
+        "/rd-lookup/ep": "core.rd-lookup-ep",
+        "/rd-lookup/res": "core.rd-lookup-res",
+        "/sensors": None,
+        "/status": "hedgerow.status",
+    }
 
 
 async def test_who_observes_the_directory_is_told_that_an_operator_took_a_device_out(
