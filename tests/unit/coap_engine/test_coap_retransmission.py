@@ -1,4 +1,4 @@
-"""What is sent again, when, and how often (RFC 7252, section 4.2)."""
+"""Confirmable messages are sent again in time, and so often (RFC 7252, section 4.2)."""
 
 from __future__ import annotations
 

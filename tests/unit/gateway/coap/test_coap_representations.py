@@ -1,4 +1,4 @@
-"""Who reads a resource is told it, that it has not changed, or that it has no such format."""
+"""A reader is told a resource, that it has not changed, or that it has no such format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is asked for the answer to a request: by the first segment of its path, in order."""
+"""Sources are asked for an answer by the first segment of its path, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CoAP's peers are refused is one line of the log a second, and is told to the last."""
+"""Refusals of CoAP's peers are one line of the log a second, and are told to the last."""
 
 from __future__ import annotations
 
