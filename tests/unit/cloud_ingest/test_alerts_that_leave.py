@@ -380,3 +380,57 @@ def test_without_room_for_a_thread_alerts_wait_and_one_line_says_so(
     out.offer([record])
     out.wait(60)
     assert (out.taken(), len(told.records)) == ([record.delivery_id], 1)
+
+
+class Slow(Told):
+    """A way out that takes seconds for each record, by a clock of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+        self.asked, self.may_answer = threading.Semaphore(0), threading.Semaphore(0)
+
+    def take(self, records: Sequence[AlertRecord]) -> None:
+        self.asked.release()
+        self.may_answer.acquire()
+        super().take(records)
+
+
+def test_each_record_has_its_own_time_until_it_is_late_and_each_hand_over_its_own_line(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    slow, (record,) = Slow(), _records()
+    out = WayOutThread(slow, clock=lambda: slow.now_s)
+    slow.now_s = 1_000.0
+    for _ in range(2):
+        begun_s = slow.now_s
+        out.offer([record, record])
+        slow.asked.acquire()
+        slow.now_s = begun_s + 50.0
+        slow.may_answer.release()
+        slow.asked.acquire()
+        slow.now_s = begun_s + 50.0 + LONG_S
+        assert not out.is_free()
+        assert not caplog.records
+        slow.now_s += 0.5
+        assert not out.is_free()
+        assert len(caplog.records) == 1
+        caplog.clear()
+        slow.may_answer.release()
+        out.wait(60)
+        assert out.is_free()
+    assert len(out.taken()) == 4
+
+
+def test_a_failure_keeps_back_later_records_and_is_told_once_until_one_goes_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told, (record,) = Told(), _records()
+    out = WayOutThread(told)
+    for told.refuses, lines in ((True, 1), (True, 1), (False, 1), (True, 2), (True, 2)):
+        out.offer([record, record])
+        out.wait(60)
+        assert len(out.taken()) == (0 if told.refuses else 2)
+        assert [each.message for each in caplog.records] == [
+            "alerts wait for their way out: OSError: no network"
+        ] * lines

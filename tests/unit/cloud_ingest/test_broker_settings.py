@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cloud_ingest.collector.broker_session import SessionSettings
 from cloud_ingest.collector.broker_settings import BrokerCollectorSettings
 from cloud_ingest.collector.from_broker import BrokerCollector
 from gateway.mqtt import Version
@@ -59,3 +60,40 @@ async def test_it_does_not_start_where_it_would_not_sync(tmp_path: Path) -> None
     settings = written(tmp_path, 'topics = ["#"]', '[log]\ndurability = "write"')
     with pytest.raises(ConfigError, match=r"log\.durability"):
         BrokerCollector(settings)
+
+
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("port", 1, 65_535),
+        ("keep_alive_s", 5, 65_535),
+        ("session_expiry_s", 60, 4_294_967_295),
+        ("receive_maximum", 1, 65_535),
+    ],
+)
+def test_a_number_is_taken_up_to_its_bounds_and_not_beyond(
+    tmp_path: Path, name: str, least: int, most: int
+) -> None:
+    for number in (least, most):
+        settings = written(tmp_path, f'topics = ["#"]\n{name} = {number}')
+        assert getattr(settings.broker, name) == number
+    for number in (least - 1, most + 1):
+        with pytest.raises(ConfigError, match=rf"broker\.{name}"):
+            written(tmp_path, f'topics = ["#"]\n{name} = {number}')
+
+
+def test_what_is_not_said_has_the_documented_defaults(tmp_path: Path) -> None:
+    settings = written(tmp_path, 'topics = ["a/#", "b"]')
+    assert settings.broker.port == 1883
+    assert settings.session() == SessionSettings(
+        "site-a", ["a/#", "b"], Version.V5, 60, 604_800, 1_000
+    )
+    assert settings.login() == (None, None)
+    assert settings.tls() is None
+
+
+def test_what_is_said_is_how_the_session_is_begun(tmp_path: Path) -> None:
+    said = 'topics = ["a"]\nversion = "3.1.1"\nclient_id = "me"\nkeep_alive_s = 7\nuser = "anna"\n'
+    settings = written(tmp_path, f"{said}session_expiry_s = 61\nreceive_maximum = 3")
+    assert settings.session() == SessionSettings("me", ["a"], Version.V311, 7, 61, 3)
+    assert settings.login() == ("anna", None)
