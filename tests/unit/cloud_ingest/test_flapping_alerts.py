@@ -11,7 +11,7 @@ from watched_fleet import WatchedFleet, at
 
 from cloud_ingest.evidence.facts import BatchFacts
 from cloud_ingest.fleet import state
-from cloud_ingest.fleet.alerts import MAX_CLOSED, Alert, AlertBook
+from cloud_ingest.fleet.alerts import MAX_CLOSED, MAX_OPEN_A_GATEWAY, Alert, AlertBook
 from cloud_ingest.fleet.flapping import DampedAlerts, Flaps
 from cloud_ingest.fleet.kinds import AlertKind
 from cloud_ingest.fleet.rules import AlertRules, Flapping, read
@@ -237,3 +237,91 @@ def test_what_is_damped_is_told_at_once_where_its_rule_is_turned_off() -> None:
     assert alerts.told()[-1][::2] == ("hot", None)
     alerts.judge(10, False)
     assert not alerts.book.is_open("hot", "gw-a")
+
+
+def _flapping_of(gateway: str, sensor: str = "") -> tuple[AlertKind, str, str]:
+    return ("sensor-range", gateway, sensor) if sensor else ("hot", gateway, "")
+
+
+@pytest.mark.parametrize(
+    ("gateway", "sensors", "left"),
+    [
+        ("gw-a", None, ["gw-b", "gw-b s1"]),
+        ("gw-a", ["s1"], ["gw-a", "gw-a s2", "gw-b", "gw-b s1"]),
+        ("gw-b", ["s2"], ["gw-a", "gw-a s1", "gw-a s2", "gw-b", "gw-b s1"]),
+        ("gw-c", None, ["gw-a", "gw-a s1", "gw-a s2", "gw-b", "gw-b s1"]),
+    ],
+)
+def test_what_is_forgotten_about_one_is_still_known_of_the_others(
+    gateway: str, sensors: list[str] | None, left: list[str]
+) -> None:
+    alerts = Alerts()
+    about = [("gw-a", ""), ("gw-a", "s1"), ("gw-a", "s2"), ("gw-b", ""), ("gw-b", "s1")]
+    for minute in range(9):
+        for one, sensor in about:
+            alerts.judge(minute, minute % 2 == 0, _flapping_of(one, sensor))
+    alerts.damped.forget_about(gateway, sensors, 10 * MINUTE_US)
+    found = sorted(f"{who} {sensor}".strip() for _, who, sensor in alerts.flaps.of)
+    assert found == left
+    still = sorted(f"{who} {sensor}".strip() for _, who, sensor in alerts.book.open)
+    assert still == left
+
+
+def test_alerts_count_to_the_end_of_the_window_and_no_longer() -> None:
+    for last, kind in ((29.5, "flapping"), (30, "hot")):
+        alerts = Alerts()
+        for minute in (0, 10, 20, last):
+            alerts.judge(minute, True)
+            alerts.judge(minute + 0.25, False)
+        assert alerts.told()[-1][:2] == (kind, last)
+
+
+def test_it_is_steady_at_that_very_moment_and_not_before() -> None:
+    alerts = Alerts()
+    alerts.flap(range(7))  # flaps since 6, wrong
+    alerts.passes(20.99)
+    assert alerts.told()[-1] == ("flapping", 6, None)
+    alerts.passes(21)
+    assert alerts.told()[-2:] == [("flapping", 6, 21), ("hot", 6, None)]
+    alerts.judge(22, False)
+    alerts.passes(35.99)
+    assert HOT in alerts.flaps.of  # it counts as raised once more, for a window from then
+    alerts.passes(36)
+    assert not alerts.flaps.of
+
+
+def test_what_is_damped_is_known_with_its_latest_value_and_message() -> None:
+    alerts = Alerts()
+    for minute in range(9):
+        alerts.damped.judge(
+            HOT, minute % 2 == 0, minute * MINUTE_US, f"of {minute}", minute + 0.5, rule=RULE
+        )
+    alerts.damped.judge(HOT, True, 9 * MINUTE_US, "no change", 99.0, rule=RULE)
+    alerts.damped.judge(HOT, None, 10 * MINUTE_US, "no word", 99.0, rule=RULE)
+    assert sorted(alerts.damped.subjects()) == [("flapping", "gw-a", ""), HOT]
+    (flapping,) = alerts.book.open.values()
+    assert flapping.message == (
+        "hot: raised 4 times within 1800 s, and told no more until nothing changes for 900 s"
+    )
+    assert flapping.value == 4.0
+    alerts.passes(23)
+    hot = alerts.book.open[HOT]
+    assert (hot.opened_us, hot.message, hot.value) == (8 * MINUTE_US, "of 8", 8.5)
+    assert alerts.damped.subjects() == [HOT]
+
+
+def test_a_gateway_that_is_erased_is_forgotten_and_others_are_not() -> None:
+    alerts = Alerts()
+    for who in ("gw-a", "gw-b"):
+        alerts.judge(1, True, _flapping_of(who))
+    alerts.flaps.forget("gw-a")
+    assert list(alerts.flaps.of) == [("hot", "gw-b", "")]
+
+
+def test_an_alert_for_which_there_is_no_room_is_not_counted_as_raised() -> None:
+    alerts = Alerts()
+    for number in range(MAX_OPEN_A_GATEWAY):
+        alerts.judge(0, True, ("sensor-range", "gw-a", f"s{number}"))
+    alerts.flap(range(1, 20))
+    assert HOT not in alerts.flaps.of
+    assert alerts.book.left_out == 9

@@ -361,3 +361,22 @@ def test_a_backup_that_is_overdue_is_one_alert_until_it_is_good_or_off() -> None
     assert told(4, backup="overdue", **why) in ([], [(overdue, True)])
     assert told(5, backup="off") == [(overdue, False)]
     assert ("its backup: trial failed", True) in told(6, backup="trial failed")
+
+
+def test_what_is_written_is_not_given_again_and_what_is_not_is() -> None:
+    watch = FleetWatch(AlertRules())
+    watch.take(
+        batch(1, 10, numbers=(seen((1, 1), (5, 5)),), activity=(active(10), active(10, "gw-b")))
+    )
+    watch.take(batch(2, 100, activity=(active(100),)))
+    first = watch.changes(at(100))
+    assert set(first.replace) == {"gateways", "gaps", "alerts"}
+    assert set(watch.changes(at(100)).replace) == {"gateways", "gaps", "alerts"}
+    parts = [replace(first, replace={name: first.replace[name]}) for name in sorted(first.replace)]
+    for number, part in enumerate(parts, 1):
+        watch.written(part)
+        assert len(watch.changes(at(100)).replace) == 3 - number
+    watch.take(batch(3, 101, activity=(active(101),)))
+    assert set(watch.changes(at(101)).replace) == {"gateways"}
+    watch.written(replace(first, replace={}))
+    assert set(watch.changes(at(101)).replace) == {"gateways"}

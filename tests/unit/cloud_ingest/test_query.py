@@ -172,3 +172,60 @@ def test_values_without_a_form_in_json_are_written_so_that_they_can_be_read(
     assert capsys.readouterr().out == (
         'a,b,c,d,e,f,g,h,i\n00ff,2026-01-02,03:04:05,"{""x"": [""01""]}",null,1.50,,true,7\n'
     )
+
+
+MICRO = datetime.timedelta(microseconds=1)
+
+
+def test_a_span_begins_with_its_start_and_ends_before_its_end(tmp_path: Path) -> None:
+    row = {"origin": "gw", "topic": "t", "sensor": "a", "day": NOW.date(), "domain": "-"}
+    pack = {"sensor": "a", "unit": "V", "value": 9.0, "device_time": NOW}
+    accepted = NOW - 2 * DAY
+    written = [
+        row | {"value": 1.0, "origin_time": NOW - MICRO},
+        row | {"value": 2.0, "origin_time": NOW},
+        row | {"value": 3.0, "origin_time": NOW - DAY, "device_time": NOW + MICRO},
+        row | {"value": 4.0, "origin_time": NOW, "device_time": NOW - MICRO},
+        # Of a pack whose gateway had it as long before as clocks may differ, and longer.
+        row | {"measurements": [pack | {"value": 5.0}], "origin_time": accepted},
+        row | {"measurements": [pack | {"value": 6.0}], "origin_time": accepted - MICRO},
+        row | {"measurements": [pack | {"value": 7.0}]},
+    ]
+    put(tmp_path, "telemetry", rows(TELEMETRY, written))
+
+    def values(**span: datetime.datetime) -> list[float]:
+        return sorted(frame(tmp_path, "a", **span)["value"].to_pylist())
+
+    assert values() == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    assert values(start=NOW) == [2.0, 3.0, 5.0, 7.0]
+    assert values(start=NOW + MICRO) == [3.0]
+    assert values(end=NOW) == [1.0, 4.0]
+    assert values(start=NOW, end=NOW + MICRO) == [2.0, 5.0, 7.0]
+    assert values(start=NOW, end=NOW) == []
+    assert values(start=NOW.replace(tzinfo=None), end=(NOW + MICRO).replace(tzinfo=None)) == [
+        *(2.0, 5.0, 7.0)
+    ]
+
+
+def test_a_row_of_a_frame_has_what_its_message_or_its_part_of_a_pack_says(tmp_path: Path) -> None:
+    row = {"origin": "gw-b", "topic": "t", "day": NOW.date(), "domain": "-"}
+    row |= {"origin_time": NOW, "quality": "uncertain"}
+    parts = [
+        {"sensor": "a", "unit": "V", "value": 1.0, "device_time": NOW + DAY},
+        {"sensor": "b", "unit": "A", "value_text": "on"},
+        {"sensor": "a", "value_bool": True},
+    ]
+    single = {"sensor": "a", "unit": "mV", "value": 2.0, "device_time": None}
+    written = [row | {"measurements": parts}, row | {"origin": "gw-a"} | single]
+    put(tmp_path, "telemetry", rows(TELEMETRY, written))
+    found = frame(tmp_path, "a").to_pylist()
+    names = ("time", "gateway", "sensor", "unit", "value", "value_text", "value_bool", "quality")
+    assert [tuple(each) for each in found] == [names] * 3
+    assert [tuple(each.values()) for each in found] == [
+        (NOW, "gw-a", "a", "mV", 2.0, None, None, "uncertain"),
+        (NOW, "gw-b", "a", None, None, None, True, "uncertain"),
+        (NOW + DAY, "gw-b", "a", "V", 1.0, None, None, "uncertain"),
+    ]
+    (other,) = frame(tmp_path, "b", gateway="gw-b").to_pylist()
+    assert (other["value_text"], other["unit"]) == ("on", "A")
+    assert frame(tmp_path, "b", gateway="gw-a").num_rows == 0

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -112,3 +113,54 @@ async def test_only_so_many_wait_and_further_ones_are_told_to_come_later(
     work.may_end.set()
     await asyncio.gather(*asked)
     assert (await kept.answer(("tree", 9), work)).body
+
+
+async def test_what_failed_or_was_given_up_is_told_to_who_asked_and_to_nobody_else(
+    threads: ThreadPoolExecutor,
+) -> None:
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    kept, work = SharedAnswers(threads), Work()
+
+    def failing() -> ReadyAnswer:
+        raise OSError("the disk is gone")
+
+    with pytest.raises(OSError, match="gone"):
+        await kept.answer(("tree", 1), failing)
+    work.may_end.clear()
+    asked = [asyncio.ensure_future(kept.answer(("tree", at), work)) for at in range(3)]
+    await asyncio.sleep(0)
+    threads.shutdown(wait=False, cancel_futures=True)
+    work.may_end.set()
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    assert [isinstance(each, asyncio.CancelledError) for each in found] == [False, False, True]
+    assert not told
+    assert kept.size_bytes == 2 * size_of(ReadyAnswer.of(["x", 1]), "tree")
+
+
+def size_of(answer: ReadyAnswer, *texts: str) -> int:
+    """Return how much an answer counts, with the texts of its question."""
+    return 400 + sum(4 * len(each) for each in texts) + len(answer.body) + len(answer.zipped)
+
+
+@pytest.mark.parametrize(("fewer_bytes", "again"), [(0, 0), (1, 1)])
+async def test_answers_fill_the_room_to_its_last_byte(
+    threads: ThreadPoolExecutor, fewer_bytes: int, again: int
+) -> None:
+    work = Work("y" * 5_000)
+    size = size_of(ReadyAnswer.of(["y" * 5_000, 1]), "sensor", "unit")
+    kept = SharedAnswers(threads, bytes_max=2 * size - fewer_bytes)
+    for number in (1, 2, 2, 1):
+        await kept.answer(("sensor", number, None, "unit"), work)
+        assert kept.size_bytes in (size, 2 * size)
+    assert work.count == 2 + again
+
+
+async def test_what_was_asked_for_longest_ago_goes_first(threads: ThreadPoolExecutor) -> None:
+    work = Work()
+    kept = SharedAnswers(threads, bytes_max=2 * size_of(ReadyAnswer.of(["x", 1]), "tree"))
+    for number in (1, 2, 1, 3, 1):
+        await kept.answer(("tree", number), work)
+    assert work.count == 3
+    await kept.answer(("tree", 2), work)
+    assert work.count == 4
