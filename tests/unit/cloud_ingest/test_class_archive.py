@@ -171,3 +171,11 @@ def test_java_begins_with_the_classes_that_the_session_before_it_has_left(
         java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # PySpark says Any or None
         assert str(kept) in Path(f"/proc/{java}/maps").read_text()
         assert spark.range(3).count() == 3
+
+
+def test_a_folder_of_classes_is_its_user_s_alone(sessions: Sessions) -> None:
+    with sessions.one():
+        (folder,) = sessions.cache.rglob("spark-*")
+        assert folder.stat().st_mode & 0o777 == 0o700
+        (lock,) = folder.glob("writing")
+        assert lock.stat().st_mode & 0o777 == 0o600

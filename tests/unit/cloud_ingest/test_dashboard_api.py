@@ -17,7 +17,8 @@ from dashboard_server import LIMIT_S, Served, Visitor, complete, dashboard, visi
 from held_timers import HeldTimers
 from synthetic_tables import ALERTS, NOW, Fleet, put, rows, write_readings
 
-from cloud_ingest.dashboard import api, browsers, connections, loss_view
+from cloud_ingest.dashboard import api, browsers, connections, loss_view, sensors_view
+from cloud_ingest.dashboard.asked import FARTHEST_MS
 from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.query.lake import LakeError
 from gateway.web.web_sessions import (
@@ -496,3 +497,38 @@ async def test_who_may_not_see_the_dashboard_is_told_so_and_a_lake_that_fails_is
             patch.setattr(loss_view, "latency", fail)
             told = await someone.get("latency", hours=24)
         assert told == (503, {"error": "latency: the disk is gone"})
+
+
+@pytest.mark.parametrize(
+    ("path", "name", "least", "most"),
+    [
+        ("sensor", "points", 2, sensors_view.POINTS_MAX),
+        ("together", "points", 2, sensors_view.POINTS_MAX),
+        ("history", "hours", 1, api.HOURS_MAX),
+        ("latency", "hours", 1, api.HOURS_MAX),
+        ("slowest", "hours", 1, api.HOURS_MAX),
+        ("tree", "time_ms", 0, FARTHEST_MS),
+    ],
+)
+async def test_a_number_in_a_question_is_taken_up_to_its_bounds(
+    tables: Path, path: str, name: str, least: int, most: int
+) -> None:
+    span = {"start_ms": 0, "end_ms": int(NOW.timestamp() * 1_000)}
+    asked = {"gateway": "gw-root", "sensor": "a", **span}
+    async with dashboard(tables) as served, visitor(served) as someone:
+        await complete(served)
+        for number in (least, most):
+            assert (await someone.get(path, **asked, **{name: number}))[0] == 200
+        for number in (least - 1, most + 1):
+            status, told = await someone.get(path, **asked, **{name: number})
+            assert (status, told["error"]) == (400, f"{name}: '{number}' is not {least} to {most}")
+
+
+async def test_a_gateway_without_a_row_is_named(tables: Path) -> None:
+    async with dashboard(tables) as served, visitor(served) as someone:
+        await complete(served)
+        status, told = await someone.get("gateway", name="gw-nobody")
+        assert (status, told["error"]) == (404, "name: there is no gateway 'gw-nobody'")
+        status, told = await someone.get("gateway", name="gw-root")
+        assert (status, told["gateway"]) == (200, "gw-root")
+        assert (await someone.get("gateway"))[0] == 400

@@ -325,3 +325,13 @@ def test_an_alert_for_which_there_is_no_room_is_not_counted_as_raised() -> None:
     alerts.flap(range(1, 20))
     assert HOT not in alerts.flaps.of
     assert alerts.book.left_out == 9
+
+
+def test_what_is_damped_and_right_now_is_not_open() -> None:
+    alerts = Alerts()
+    alerts.flap(range(8))
+    assert alerts.damped.kinds() == {"gw-a": {"flapping"}}
+    assert not alerts.damped.is_open("hot", "gw-a")
+    alerts.judge(8, True)
+    assert alerts.damped.kinds() == {"gw-a": {"flapping", "hot"}}
+    assert alerts.damped.is_open("hot", "gw-a")

@@ -22,6 +22,13 @@ from deltalake import DeltaTable, write_deltalake
 from spark_runs import member
 
 from cloud_ingest.dashboard.acknowledging import acknowledge
+from cloud_ingest.evidence.facts import Delays
+from cloud_ingest.fleet.alerts import AlertBook
+from cloud_ingest.fleet.flapping import Flap, Flaps
+from cloud_ingest.fleet.gateway_state import GatewayState
+from cloud_ingest.fleet.latency import Minutes
+from cloud_ingest.fleet.outgoing import OutgoingAlerts
+from cloud_ingest.fleet.state import FleetState, GapRow, LatencyRow, RowOutbox, TopologyRow
 from cloud_ingest.fleet.writer import FleetWriter
 from cloud_ingest.ingest import forgotten
 from cloud_ingest.ingest.forgetting import GatewayErasure
@@ -297,3 +304,31 @@ def test_what_can_not_be_read_is_named_and_not_forgotten_in_silence(
     (tables / name).write_bytes(b"\xc1")
     assert main(["--tables", str(tables), "--forget-gateway", GONE]) == 1
     assert str(tables / name) in capsys.readouterr().err
+
+
+def test_a_watch_that_forgets_a_gateway_has_its_name_nowhere_and_all_of_others() -> None:
+    names = (GONE, STAYS)
+    alerts, minutes = AlertBook(), Minutes()
+    for name in names:
+        alerts.judge(("hot", name, ""), True, 1, "")
+        alerts.judge(("silent", name, ""), True, 1, "")
+        alerts.judge(("silent", name, ""), False, 2, "")
+        minutes.take(Delays(name, 60_000_000, "origin-table", {0: 1}))
+    state = FleetState(
+        gateways={name: GatewayState(name, 1, 1) for name in names},
+        departed={name: {1: 1} for name in names},
+        alerts=alerts,
+        minutes=minutes,
+        flaps=Flaps({("hot", name, ""): Flap("hot", [1], 2, 3, 4) for name in names}),
+        gaps=[GapRow(name, 1, 1, 1, 1, None) for name in names],
+        outbox=RowOutbox(
+            latency=[LatencyRow(name, 1, "s", 1, 1.0, 1.0, 1.0, 1.0) for name in names],
+            topology=[TopologyRow(1, name, 1, "", None, None, (), 1) for name in names],
+        ),
+    )
+    OutgoingAlerts(alerts, state.outgoing, 0, is_used=True).look(3)
+    count = state.encode().count(GONE.encode())
+    assert state.encode().count(STAYS.encode()) == count
+    state.forget(GONE)
+    assert GONE.encode() not in state.encode()
+    assert state.encode().count(STAYS.encode()) == count

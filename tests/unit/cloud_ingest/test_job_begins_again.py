@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 
 from cloud_ingest.job.beginnings import DISK_FULL, MOST_PAUSE_S, TRIES, Beginnings, asked_to_end
 from cloud_ingest.job.command import SparkGoneError, ended
-from cloud_ingest.job.scratch import scratch
+from cloud_ingest.job.scratch import LOCK, scratch
 from cloud_ingest.spool.segments import SpoolError
 from cloud_ingest.tables.delta import TableError
 
@@ -224,3 +224,25 @@ def test_a_disk_of_the_checkpoint_that_is_full_is_named_so() -> None:
     again, _, said = beginnings(follows=True)
     ended(Queries(text).begin, again=again)
     assert said == [f"{DISK_FULL}: the query is begun again in 1 s"]
+
+
+def test_looking_for_what_was_left_and_a_folder_that_is_done_with_hold_no_file_open(
+    place: Path,
+) -> None:
+    def held() -> list[str]:
+        links = (each for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
+        return [found for each in links if str(place) in (found := str(each.readlink()))]
+
+    for name in ("hedgerow-spark-a", "hedgerow-spark-b"):
+        (place / name).mkdir()
+        (place / name / LOCK).touch()
+    (place / "hedgerow-spark-c").mkdir()
+    with scratch("spark") as folder, scratch("spark") as other:
+        assert {path.name for path in place.iterdir()} == {
+            *("hedgerow-spark-c", folder.name, other.name),
+        }
+        assert folder.name.startswith("hedgerow-spark-")
+        assert (folder / LOCK).stat().st_mode & 0o777 == 0o600
+        assert len(held()) == 2  # one of each, locked
+    assert not held()
+    assert [path.name for path in place.iterdir()] == ["hedgerow-spark-c"]
