@@ -173,6 +173,16 @@ def test_java_begins_with_the_classes_that_the_session_before_it_has_left(
         assert spark.range(3).count() == 3
 
 
+@pytest.fixture
+def _no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.usefixtures("_no_umask")
 def test_a_folder_of_classes_is_its_user_s_alone(sessions: Sessions) -> None:
     with sessions.one():
         (folder,) = sessions.cache.rglob("spark-*")
