@@ -499,29 +499,26 @@ async def test_who_may_not_see_the_dashboard_is_told_so_and_a_lake_that_fails_is
         assert told == (503, {"error": "latency: the disk is gone"})
 
 
-@pytest.mark.parametrize(
-    ("path", "name", "least", "most"),
-    [
+async def test_a_number_in_a_question_is_taken_up_to_its_bounds(tables: Path) -> None:
+    bounds = [
         ("sensor", "points", 2, sensors_view.POINTS_MAX),
         ("together", "points", 2, sensors_view.POINTS_MAX),
         ("history", "hours", 1, api.HOURS_MAX),
         ("latency", "hours", 1, api.HOURS_MAX),
         ("slowest", "hours", 1, api.HOURS_MAX),
         ("tree", "time_ms", 0, FARTHEST_MS),
-    ],
-)
-async def test_a_number_in_a_question_is_taken_up_to_its_bounds(
-    tables: Path, path: str, name: str, least: int, most: int
-) -> None:
+    ]
     span = {"start_ms": 0, "end_ms": int(NOW.timestamp() * 1_000)}
     asked = {"gateway": "gw-root", "sensor": "a", **span}
     async with dashboard(tables) as served, visitor(served) as someone:
         await complete(served)
-        for number in (least, most):
-            assert (await someone.get(path, **asked, **{name: number}))[0] == 200
-        for number in (least - 1, most + 1):
-            status, told = await someone.get(path, **asked, **{name: number})
-            assert (status, told["error"]) == (400, f"{name}: '{number}' is not {least} to {most}")
+        for path, name, least, most in bounds:
+            for number in (least, most):
+                assert (await someone.get(path, **asked, **{name: number}))[0] == 200
+            for number in (least - 1, most + 1):
+                status, told = await someone.get(path, **asked, **{name: number})
+                why = f"{name}: '{number}' is not {least} to {most}"
+                assert (status, told["error"]) == (400, why)
 
 
 async def test_a_gateway_without_a_row_is_named(tables: Path) -> None:

@@ -105,3 +105,34 @@ def test_a_day_that_is_compacted_or_deleted_is_counted_anew(tmp_path: Path) -> N
     tables.follow()
     assert tables.rows_of(0) == 0
     assert tables.rollups.rows("SELECT CAST(day AS VARCHAR) FROM days") == [("2026-11-21",)]
+
+
+def test_rows_of_a_day_are_merged_as_soon_as_as_many_have_come_as_there_were(
+    tmp_path: Path,
+) -> None:
+    tables = Tables(tmp_path)
+    found = []
+    for minute in (0, 15, 30, 0, 15, 30, 30):
+        tables.put(0, minute)
+        found.append(tables.rows_of(0) // SENSORS)
+    # As few as are not worth it first, and then twice as many as are needed.
+    assert found == [1, 2, 3, 4, 5, 3, 4]
+    assert tables.totals[0] == 7 * SENSORS
+
+
+def test_a_day_with_few_rows_is_merged_once_it_is_worth_it(tmp_path: Path) -> None:
+    tables = Tables(tmp_path)
+    found = []
+    for _ in range(6):
+        tables.put(0, 0)
+        found.append(tables.rows_of(0) // SENSORS)
+    assert found == [1, 2, 1, 2, 1, 2]
+
+
+def test_days_fill_the_room_to_its_last_row_before_one_becomes_coarse(tmp_path: Path) -> None:
+    for rows_max, left in ((4 * SENSORS, 2), (4 * SENSORS - 1, 1)):
+        tables = Tables(tmp_path / str(rows_max), rows_max)
+        for day in (-1, 0):
+            for minute in (0, 15):
+                tables.put(day, minute)
+        assert (tables.rows_of(-1) // SENSORS, tables.rows_of(0) // SENSORS) == (left, 2)

@@ -17,7 +17,7 @@ from cloud_ingest.spool.receipts import PAIR, Receipts
 from cloud_ingest.spool.segments import SpoolRange
 from gateway.base.event_log.counted_lines import CountedLines
 from gateway.log.message_log import MessageLog
-from gateway.process.configuration.config import LogSection
+from gateway.process.configuration.config import ConfigError, LogSection
 from tree_handler import batch
 from tree_handler.batch import Entry, Flags
 
@@ -144,3 +144,22 @@ def test_why_a_folder_is_none_is_told(tmp_path: Path) -> None:
     assert folder_fault(tmp_path / "file") == "not a folder"
     assert folder_fault(tmp_path / "circle") == os.strerror(errno.ELOOP)
     assert folder_fault("x" * 300) == os.strerror(errno.ENAMETOOLONG)
+
+
+@pytest.mark.parametrize("queries", [[], ["ingest"], ["ingest", "other"]])
+def test_a_spool_that_is_opened_keeps_at_once_what_the_tables_of_any_lack(
+    tmp_path: Path, queries: list[str]
+) -> None:
+    committed.note([SpoolRange(str(tmp_path), f"{0:020d}.log", 0, 1)], "other")
+    log = spool_keeping.opened(tmp_path, queries, LogSection(segment_bytes=4_096, max_bytes=8_192))
+    try:
+        grow(log, 200)
+        assert (tmp_path / f"{0:020d}.log").exists() is bool(queries)
+    finally:
+        log.close()
+
+
+def test_a_spool_that_would_not_be_synced_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^log\.durability: readers of a spool need 'sync'"):
+        spool_keeping.opened(tmp_path, [], LogSection(durability="write"))
+    assert list(tmp_path.iterdir()) == []

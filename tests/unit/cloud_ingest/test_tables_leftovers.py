@@ -6,6 +6,7 @@ import os
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from readers import rows_of, write_tables
@@ -13,7 +14,7 @@ from readers import rows_of, write_tables
 from cloud_ingest.job.command import main
 from cloud_ingest.ledger.number_ledger import LedgerChange
 from cloud_ingest.tables.delta import IngestTable, TableError
-from cloud_ingest.tables.files import TableFiles
+from cloud_ingest.tables.files import MAX_OPEN, TableFiles
 from cloud_ingest.tables.leftovers import delete_leftovers
 from cloud_ingest.tables.schemas import FILE_COLUMNS, PARTITIONS, TELEMETRY
 from cloud_ingest.tables.store import TableStore
@@ -107,3 +108,25 @@ def test_a_commit_of_a_file_that_was_deleted_as_left_is_refused(
 def test_a_folder_without_tables_has_nothing_left(tmp_path: Path) -> None:
     assert delete_leftovers(TableStore(str(tmp_path / "none"))) == 0
     assert not (tmp_path / "none").exists()
+
+
+def test_of_the_files_that_a_task_writes_the_one_that_waited_longest_is_closed_for_another(
+    tmp_path: Path,
+) -> None:
+    files = TableFiles(TableStore(str(tmp_path)), FILE_COLUMNS)
+
+    def write(*days: int) -> list[int]:
+        """Write a row of each day; return how many files there are of it."""
+        row = pa.Table.from_pylist([{"origin": "gw-a"}], FILE_COLUMNS)
+        for day in days:
+            files.write(row, {"day": f"day-{day}", "domain": "d"})
+        return [len(list((tmp_path / f"day=day-{day}" / "domain=d").iterdir())) for day in days]
+
+    assert write(*range(MAX_OPEN)) == [1] * MAX_OPEN
+    assert write(0) == [1]
+    assert write(MAX_OPEN) == [1]  # for which that of day 1 is closed
+    assert write(0, *range(2, MAX_OPEN)) == [1] * (MAX_OPEN - 1)
+    assert write(1) == [2]
+    done = {(one.partition["day"], one.rows) for one in files.finish()}
+    twos = {(f"day-{day}", 2) for day in range(2, MAX_OPEN)}
+    assert done == {("day-0", 3), ("day-1", 1), (f"day-{MAX_OPEN}", 1), *twos}
