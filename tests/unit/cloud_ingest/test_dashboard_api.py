@@ -17,7 +17,7 @@ from dashboard_server import LIMIT_S, Served, Visitor, complete, dashboard, visi
 from held_timers import HeldTimers
 from synthetic_tables import ALERTS, NOW, Fleet, put, rows, write_readings
 
-from cloud_ingest.dashboard import api, browsers, connections, loss_view, sensors_view
+from cloud_ingest.dashboard import api, browsers, connections, loss_view, sensors_view, server
 from cloud_ingest.dashboard.asked import FARTHEST_MS
 from cloud_ingest.dashboard.entrance import Entrance
 from cloud_ingest.query.lake import LakeError
@@ -529,3 +529,23 @@ async def test_a_gateway_without_a_row_is_named(tables: Path) -> None:
         status, told = await someone.get("gateway", name="gw-root")
         assert (status, told["gateway"]) == (200, "gw-root")
         assert (await someone.get("gateway"))[0] == 400
+
+
+async def test_tables_are_looked_at_without_a_pause_until_all_is_told_and_then_with_one(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pause_s, paused, sleep = 1_234.5, list[bool](), asyncio.sleep
+    monkeypatch.setattr(server, "FOLLOW_S", pause_s)
+    async with dashboard(tables) as served:
+
+        async def pause(delay_s: float) -> None:
+            if delay_s == pause_s:
+                paused.append(served.models.is_complete)
+            await sleep(0 if delay_s == pause_s else delay_s)
+
+        monkeypatch.setattr(asyncio, "sleep", pause)
+        await complete(served)
+        async with asyncio.timeout(LIMIT_S):
+            while not paused:
+                await pause(0.001)
+    assert all(paused)

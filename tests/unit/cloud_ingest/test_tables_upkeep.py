@@ -121,3 +121,50 @@ def test_a_place_that_an_earlier_version_kept_and_no_folder_can_be_named_after_i
         told = columns.begin(origin, 1, logged=True, origin_us=None, collected_us=0)
         told.add(1, "t", 0, b"1")
     assert [partition["domain"] for partition, _ in columns.taken()] == ["?", "campus"]
+
+
+def test_files_that_went_into_others_are_counted_over_all_tables(store: TableStore) -> None:
+    assert upkeep.compact(store) == COMMITS
+    assert upkeep.compact(store) == 0
+
+
+def test_rows_of_a_domain_that_is_no_name_are_told_once_for_each_domain(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = TableStore(str(tmp_path))
+    table = IngestTable(store.at("telemetry"), TELEMETRY, PARTITIONS)
+    domains = ["x" * 300, "x" * 300, "campus", "y" * 200]
+    for number, domain in enumerate(domains):
+        columns = {field.name: [None] for field in FILE_COLUMNS}
+        rows = pa.table(columns | {"origin": ["gw-a"]}, FILE_COLUMNS)
+        put_as_before(table, rows, {"day": "2026-11-01", "domain": domain}, number)
+    upkeep.name_places(store)
+    told = {
+        f"{table.store.uri}: rows of the domain {letter * 80!r}, which is no name, are of an "
+        "unknown place from now on"
+        for letter in "xy"
+    }
+    assert sorted(each.message for each in caplog.records) == sorted(told)
+    upkeep.name_places(store)
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize(("count", "done"), [(1, [1, 2, 3, 4, 5, 6, 7]), (3, [3, 6])])
+def test_what_is_done_every_so_many_calls_is_done_at_each_of_them(
+    count: int, done: list[int]
+) -> None:
+    found: list[int] = []
+    calls: list[int] = []
+    call = upkeep.every(count, lambda: found.append(len(calls)))
+    for number in range(1, 8):
+        calls.append(number)
+        call()
+    assert found == done
+
+
+def test_days_are_kept_from_so_many_before_today(store: TableStore) -> None:
+    now = datetime.datetime(2026, 11, 4, 0, 0, tzinfo=datetime.UTC)
+    for keep_days, left in ((None, DAYS), (3, DAYS), (2, DAYS[1:]), (1, [])):
+        upkeep.clean(store, UpkeepSettings(keep_days), now)
+        rows = DeltaTable(store.at("telemetry").uri).to_pyarrow_table()
+        assert sorted(set(rows["day"].to_pylist())) == left
