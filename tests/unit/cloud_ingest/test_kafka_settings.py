@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cloud_ingest.collector.kafka_settings import KafkaCollectorSettings
+from cloud_ingest.collector.kafka_batches import MAX_ORIGIN_BYTES, origin_of
+from cloud_ingest.collector.kafka_settings import MOST_PARTITIONS, KafkaCollectorSettings
 from gateway.process.configuration.config import ConfigError, load
 
 PAGE = Path(__file__).parents[3] / "docs" / "collector-of-a-broker.md"
@@ -57,3 +58,55 @@ def test_without_files_and_user_it_is_in_the_clear(tmp_path: Path) -> None:
 def test_what_is_wrong_is_named(tmp_path: Path, kafka: str, where: str) -> None:
     with pytest.raises(ConfigError, match=where):
         written(tmp_path, kafka)
+
+
+PLAIN = {
+    "bootstrap.servers": "k:9092,l:9093",
+    "client.id": "plant",
+    "group.id": "plant",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    "isolation.level": "read_committed",
+}
+
+
+def test_each_thing_that_is_said_is_what_a_client_of_kafka_is_told_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    for name in ("ca.pem", "own.pem", "own.key"):
+        (tmp_path / name).touch()
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    password.chmod(0o600)
+    two = 'servers = ["k:9092", "l:9093"]\ntopics = ["t"]\n'
+    ca = {"ssl.ca.location": str(tmp_path / "ca.pem")}
+    own = {
+        "ssl.certificate.location": str(tmp_path / "own.pem"),
+        "ssl.key.location": str(tmp_path / "own.key"),
+    }
+    user = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "anna", "sasl.password": ""}
+    files = f'ca_file = "{tmp_path}/ca.pem"\n'
+    both = f'{files}certificate_file = "{tmp_path}/own.pem"\nkey_file = "{tmp_path}/own.key"\n'
+    plain = f'user = "anna"\nsasl = "PLAIN"\npassword_file = "{password}"\n'
+    told = {"sasl.mechanism": "PLAIN", "sasl.username": "anna", "sasl.password": "secret"}
+    for said, more, protocol in (
+        ("", {}, "PLAINTEXT"),
+        (files, ca, "SSL"),
+        (both, ca | own, "SSL"),
+        ('user = "anna"\n', user, "SASL_PLAINTEXT"),
+        (both + plain, ca | own | told, "SASL_SSL"),
+        ('consumer_group = "g"\n', {"group.id": "g"}, "PLAINTEXT"),
+    ):
+        client = written(tmp_path, two + said).client()
+        assert client == {**PLAIN, **more, "security.protocol": protocol}
+
+
+def test_an_origin_s_name_may_have_so_many_bytes(tmp_path: Path) -> None:
+    def topic(count: int) -> str:
+        return f'servers = ["k:1"]\ntopics = ["{"t" * count}"]'
+
+    free = MAX_ORIGIN_BYTES - len(origin_of("plant", "", MOST_PARTITIONS))
+    assert written(tmp_path, topic(free)).kafka.topics == ["t" * free]
+    with pytest.raises(ConfigError, match=r"kafka\.topics\[0\].*too long"):
+        written(tmp_path, topic(free + 1))
