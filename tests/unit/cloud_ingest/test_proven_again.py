@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import signal
 import subprocess
@@ -12,12 +13,17 @@ from typing import Any, cast
 
 import deltalake
 import msgpack
+import pyarrow as pa
 import pytest
 from authority import Authority, Issued
 
+from cloud_ingest.ingest.halving import BLAMED
 from cloud_ingest.job import proven_again
 from cloud_ingest.job.command import main
 from cloud_ingest.job.micro_batches import MOMENTS
+from cloud_ingest.spool import receipts
+from cloud_ingest.spool.proof import HandedCertificates
+from cloud_ingest.spool.segments import SpoolRange
 from gateway.node.signing.own import OwnKey
 from gateway.node.signing.ring import CertificateRing
 from gateway.node.signing.trust import Trust
@@ -134,3 +140,69 @@ def test_more_than_is_read_at_once_is_read_in_steps(
     arguments = ["--tables", str(fleet.tables), "--again", "--tree", "t"]
     assert main([*arguments, "--certificates", str(fleet.certificates)]) == 0
     fleet.check()
+
+
+class Quarantine:
+    """Stands in for the ingest and its table of what was set aside; notes what is done with it."""
+
+    def __init__(self, rows: list[dict[str, Any]]) -> None:
+        self.left = rows
+        self.quarantine = self.store = self
+        self.taken: list[tuple[bytes, bytes]] = []
+        self.steps: list[str] = []
+
+    def rows(self, columns: Sequence[str], at_once: int) -> list[dict[str, Any]]:
+        return [{name: row[name] for name in columns} for row in self.left]
+
+    def take_restored(self, ranges: list[SpoolRange]) -> None:
+        (one,) = ranges
+        path = Path(one.spool) / one.segment
+        data = path.read_bytes()
+        assert (one.start, one.end) == (0, len(data))
+        self.taken.append((data, path.with_suffix(receipts.SUFFIX).read_bytes()))
+
+    def delete(self, store: object, keys: pa.Table) -> None:
+        assert store is self
+        gone = keys.to_pylist()
+        self.left = [row for row in self.left if {name: row[name] for name in gone[0]} not in gone]
+
+    def watch(self, step: str) -> None:
+        self.steps.append(step)
+
+    def refresh(self) -> None:
+        self.steps.append("refreshed")
+
+
+def aside(at: int, frame: bytes, origin: str | None = None, reason: str = "x") -> dict[str, Any]:
+    moment = datetime.datetime.fromtimestamp(at, datetime.UTC)
+    place = {"spool": "s", "segment": "g", "position": at, "found_time": moment}
+    return {**place, "reason": reason, "origin": origin, "collected_time": moment, "bytes": frame}
+
+
+def test_what_is_read_again_is_whole_proven_batches_that_say_what_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    a, b = (authority.issue(name, is_gateway=True) for name in ("gw-a", "gw-b"))
+    seal = Seals(
+        OwnKey.read(a.certificate, a.key).signer, CertificateRing(Trust([]), 0.0), "t"
+    ).seal
+    whole = sealed(a, "gw-a", 1, [b"1"])
+    passed, _ = batch.passed(("gw-a", 1), 2, 9, seal=seal)
+    hollow, _ = batch.passed(("gw-a", 1), 2, 9, Flags.NONE, seal)  # no message, and says eight
+    entry = Entry("plant/x", b"1", 1)
+    local = batch.encode("gw-a", 1, 1, [entry], flags=Flags.LOCAL, origin_time_us=1)
+    plain = batch.encode("gw-a", 1, 1, [entry], flags=Flags.LOGGED, origin_time_us=1)
+    wrong = [hollow, local, plain, whole + b"x", whole[:-1], b"", sealed(b, "gw-b", 1, [b"1"])]
+    rows = [aside(at, frame) for at, frame in enumerate(wrong, 10)]
+    rows += [aside(30, whole, "gw-a"), aside(31, whole, None, f"{BLAMED}odd")]
+    table = Quarantine([aside(1, whole), *rows, aside(2, passed)])
+    monkeypatch.setattr(proven_again, "delete_keys", table.delete)
+    certificates = HandedCertificates(msgpack.packb([[a.der]]))
+    count = proven_again.read_again(cast(Any, table), Seals(None, certificates, "t"))
+    assert count == 2
+    ends = receipts.PAIR.pack(len(whole), 1_000_000)
+    ends += receipts.PAIR.pack(len(whole + passed), 2_000_000)
+    assert table.taken == [(whole + passed, ends)]
+    assert table.steps == ["taken", "refreshed", "removed"]
+    assert table.left == rows
