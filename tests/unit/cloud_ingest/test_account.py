@@ -1,6 +1,16 @@
 from __future__ import annotations
 
-from cloud_ingest.tables.account import FleetAccount, MessageKey, OriginStamp, settle
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from synthetic_tables import NOW, TELEMETRY, put, rows
+
+from cloud_ingest.tables.account import FleetAccount, MessageKey, OriginStamp, main, settle
+from cloud_ingest.tables.delta import IngestTable
+from cloud_ingest.tables.schemas import QUARANTINE
+from cloud_ingest.tables.store import TableStore
 
 A: MessageKey = ("t", 1)
 B: MessageKey = ("t", 2)
@@ -46,3 +56,44 @@ def test_a_message_under_two_stamps_and_a_stamp_in_two_rows_are_doubled() -> Non
     assert account(noted, [(("gw", 1, 1), A), (("gw", 1, 2), A)], {}).doubled == 1
     other: MessageKey = ("other", 0)
     assert account(noted, [(("gw", 1, 1), other), (("gw", 1, 1), other)], {}).doubled == 1
+
+
+def readings(*numbers: int) -> pa.Table:
+    row = {"origin": "gw", "boot_epoch": 1, "topic": "t", "domain": "-", "day": NOW.date()}
+    told = [
+        row | {"sequence": at, "device_number": number, "logged": True}
+        for at, number in enumerate(numbers, 1)
+    ]
+    told.append(row | {"sequence": 99, "device_number": 1, "logged": False})
+    return rows(TELEMETRY, told)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "more", "code", "lost", "doubled"),
+    [
+        ((1, 2), [], 0, 0, 0),
+        ((1,), [], 1, 1, 0),
+        ((1,), ["--killed", "gw"], 0, 0, 0),
+        ((1,), ["--killed", "other", "--killed", "gw"], 0, 0, 0),
+        ((1,), ["--killed", "other"], 1, 1, 0),
+        ((1, 2, 2), [], 1, 0, 1),
+    ],
+)
+def test_an_account_is_told_as_json_and_fails_if_anything_is_lost_or_doubled(
+    numbers: tuple[int, ...],
+    more: list[str],
+    code: int,
+    lost: int,
+    doubled: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put(tmp_path / "tables", "telemetry", readings(*numbers))
+    IngestTable(TableStore(str(tmp_path / "tables")).at("quarantine"), QUARANTINE)
+    noted = tmp_path / "noted.json"
+    noted.write_text('[["t", 1, "gw"], ["t", 2, "gw"]]')
+    words = ["--tables", str(tmp_path / "tables"), "--noted", str(noted), *more]
+    assert main(words) == code
+    told = json.loads(capsys.readouterr().out)
+    assert (told["acknowledged"], told["lost"], told["doubled"]) == (2, lost, doubled)
+    assert told["ingested"] == len(set(numbers))

@@ -217,3 +217,19 @@ def test_hours_without_a_reading_are_null(tmp_path: Path) -> None:
     shown = models(tmp_path, reading(0, 8.0), reading(10, 6.0), reading(120, 4.0))
     told = sensors_view.current(shown.rollups, shown.latest, [shown.series["gw", "a"]])
     assert told["hours"] == [[None] * 21 + [4.0, 6.0, 8.0]]
+
+
+@pytest.mark.parametrize(("days_ago", "is_known"), [(RECENT_DAYS - 1, True), (RECENT_DAYS, False)])
+def test_a_reading_of_the_oldest_recent_day_is_known_and_none_of_the_day_before(
+    days_ago: int, is_known: bool
+) -> None:
+    latest = LatestReadings()
+    newest = ds.dataset(rows(TELEMETRY, [reading(1, 4.0)]))
+    latest.take(newest, DayChange("2026-11-20", (), is_anew=False))
+    old = ds.dataset(rows(TELEMETRY, [reading(2, 5.0) | {"origin": "gw-old"}]))
+    day = datetime.date(2026, 11, 20) - datetime.timedelta(days=days_ago)
+    latest.take(old, DayChange(day.isoformat(), (), is_anew=False))
+    assert (latest.of("gw-old", "a") is not None) is is_known
+    assert latest.of("gw", "a") is not None
+    latest.take(None, DayChange("2026-11-20", (), is_anew=True))
+    assert latest.of("gw", "a") is None
