@@ -168,3 +168,16 @@ def test_days_are_kept_from_so_many_before_today(store: TableStore) -> None:
         upkeep.clean(store, UpkeepSettings(keep_days), now)
         rows = DeltaTable(store.at("telemetry").uri).to_pyarrow_table()
         assert sorted(set(rows["day"].to_pylist())) == left
+
+
+def test_files_that_are_brought_to_their_folder_are_counted_and_those_that_are_joined_then(
+    tmp_path: Path,
+) -> None:
+    store = TableStore(str(tmp_path))
+    table = IngestTable(store.at("telemetry"), TELEMETRY, PARTITIONS)
+    for number, domain in enumerate(("campus", "campus", "campus", "harbour")):
+        columns = {field.name: [None] for field in FILE_COLUMNS}
+        rows = pa.table(columns | {"origin": ["gw-a"]}, FILE_COLUMNS)
+        put_as_before(table, rows, {"day": "2026-11-01", "domain": domain}, number)
+    assert upkeep.compact(store) == 4 + 3
+    assert len(files(store)) == 2
