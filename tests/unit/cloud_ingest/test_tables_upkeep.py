@@ -126,6 +126,8 @@ def test_a_place_that_an_earlier_version_kept_and_no_folder_can_be_named_after_i
 def test_files_that_went_into_others_are_counted_over_all_tables(store: TableStore) -> None:
     assert upkeep.compact(store) == COMMITS
     assert upkeep.compact(store) == 0
+    assert upkeep.clean(store, UpkeepSettings(vacuum_hours=1)) == 0
+    assert upkeep.clean(store, UpkeepSettings(vacuum_hours=0)) == COMMITS
 
 
 def test_rows_of_a_domain_that_is_no_name_are_told_once_for_each_domain(
