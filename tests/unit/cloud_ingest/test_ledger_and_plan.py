@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cloud_ingest.ingest.plan import STRETCH_BYTES, SpoolSpot, SpoolStretch, TriggerPlan, shared_out
+from cloud_ingest.ingest.plan import (
+    STRETCH_BYTES,
+    YEAR_9999_US,
+    SpoolSpot,
+    SpoolStretch,
+    TriggerPlan,
+    shared_out,
+)
 from cloud_ingest.ledger.gateway_totals import GatewayTotals
 from cloud_ingest.ledger.number_ledger import (
     LedgerChange,
@@ -205,3 +212,13 @@ def test_a_batch_is_planned_from_what_its_header_says() -> None:
     plan.take(SpoolSpot("spool", "segment", 0, 0), batch.check(frame))
     assert plan.change.totals["gw"].last_us == 9
     assert list(plan.change.seen[GW]) == [(5, 5)]
+
+
+def test_a_time_of_the_calendar_s_last_second_counts_and_one_beyond_it_does_not() -> None:
+    for beyond_us, last_us in ((0, YEAR_9999_US), (1, 7)):
+        plan = TriggerPlan(NumberLedger())
+        for at, time_us in enumerate((7, YEAR_9999_US + beyond_us)):
+            told = Header("gw", 1, 1 + at, 1, Flags.LOGGED, time_us, 40, 100)
+            plan.take(SpoolSpot("s", "0.log", at * 100, at * 100), told)
+        totals = plan.change.totals["gw"]
+        assert (totals.first_us, totals.last_us, totals.messages) == (7, last_us, 2)
