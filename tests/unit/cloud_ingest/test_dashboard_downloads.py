@@ -172,3 +172,19 @@ def test_a_file_holds_only_what_lies_in_its_span(tables: Path) -> None:
     body = b"".join(pieces(models.rollups, wanted, "csv"))
     assert body.count(b"\n") == 4
     assert b'"2026-11-20T09:00:00.000000Z"' in body
+
+
+def test_readings_that_the_roll_ups_do_not_count_are_counted_as_they_come(tmp_path: Path) -> None:
+    row = {"origin": "gw", "sensor": "a", "topic": "t", "domain": "x", "day": NOW.date()}
+    row |= {"value": 1.0, "origin_time": NOW}
+    put(tmp_path, "telemetry", rows(TELEMETRY, [row, row, row | {"quality": "bad"}]))
+    models = Models(Lake(tmp_path))
+    models.refresh_all()
+    end_us = int(NOW.timestamp()) * 1_000_000 + 1
+    wanted = WantedReadings([models.series["gw", "a"]], end_us - DAY_US, end_us)
+    assert b"".join(pieces(models.rollups, wanted, "csv", 3)).count(b"\n") == 4
+    found = pieces(models.rollups, wanted, "csv", 2)
+    with pytest.raises(TooManyReadingsError, match="more than 2 readings"):
+        list(found)
+    with pytest.raises(TooManyReadingsError, match="2 readings are more than 1"):
+        pieces(models.rollups, wanted, "csv", 1)
