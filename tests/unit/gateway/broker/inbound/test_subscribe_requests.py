@@ -21,6 +21,8 @@ from gateway.mqtt import (
     Version,
     encode,
 )
+from tree_handler.holders import SharedGroup
+from tree_handler.sharing.rule import EachGateway
 
 V5, V311 = Version.V5, Version.V311
 R = ReasonCode
@@ -84,6 +86,22 @@ async def test_a_filter_is_granted_or_refused_with_its_reason(
     session = world.core.sessions.get("client-0")
     assert session is not None
     assert list(session.subscriptions) == ([topic_filter] if reason < 0x80 else [])
+
+
+class NoRoom(EachGateway):
+    """Other gateways can be told of no shared subscription but of one."""
+
+    def has_room_for(self, group: SharedGroup) -> bool:
+        return group == ("g", "a/#")
+
+
+async def test_a_shared_subscription_that_no_other_gateway_can_be_told_of_is_refused() -> None:
+    """Any other is no business of theirs."""
+    world = LogWorld({"groups": NoRoom()})
+    number = await world.client(V5)
+    asked = subscribe("$share/g/a/#", "$share/g/a", "$share/h/a/#", "a/#", "b")
+    [answer] = await answered(world, number, asked)
+    assert answer.reasons == [1, R.QUOTA_EXCEEDED, R.QUOTA_EXCEEDED, 1, 1]
 
 
 async def test_so_many_subscriptions_has_a_session_and_one_of_them_may_be_replaced() -> None:

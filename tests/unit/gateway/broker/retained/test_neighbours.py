@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from log_world import LogWorld, publish
 
@@ -73,3 +75,15 @@ async def test_of_two_versions_a_neighbour_tells_the_older_is_not_taken() -> Non
     assert not shared.learn(told("t", 4, b"old"), 0.0, is_news=False)
     found = shared.told("t", 0.0)
     assert found == told("t", 5, b"new")
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+async def test_what_a_neighbour_told_is_kept_sent_and_told_on_at_its_own_qos(qos: int) -> None:
+    world = LogWorld()
+    reader = await world.client(Version.V5, ("t", 2))
+    shared = world.core.shared_retention
+    news = replace(told("t"), qos=qos)
+    assert shared.learn(news, 0.0, is_news=True)
+    await world.turn()
+    assert [(one.payload, one.qos) for one in world.written(reader)] == [(b"x", qos)]
+    assert shared.told("t", 0.0) == news
