@@ -87,6 +87,17 @@ def test_an_exact_filter_forgets_one_route_only() -> None:
     assert len(cache) == 1
 
 
+def test_a_route_that_is_forgotten_holds_no_memory_however_it_is_forgotten() -> None:
+    for topic_filter in ("a/b", "+/b", "#", "$share/g/a/b"):
+        cache: RouteCache[str] = RouteCache()
+        cache.put(b"other/c", "route")
+        before = cache.bytes_held
+        cache.put(b"a/b", "route")
+        assert cache.bytes_held > before
+        cache.touched(topic_filter)
+        assert cache.bytes_held == (0 if topic_filter == "#" else before)
+
+
 def test_a_wildcard_forgets_only_the_routes_that_it_matches() -> None:
     cache: RouteCache[str] = RouteCache()
     for topic in (b"a/b/t", b"a/c/t", b"a/c/u", b"b/c/t", b"a", b"$SYS/c/t"):
@@ -216,3 +227,23 @@ def test_an_index_without_topics_holds_nothing() -> None:
     for name in names:
         index.remove(name, name.split("/"))
     assert index.bytes_held == 0
+
+
+def test_an_index_that_is_cleared_or_emptied_holds_nothing_and_takes_all_in_again() -> None:
+    index: TopicIndex[str] = TopicIndex()
+    names = ["a/b", "$SYS/a", "$x"]
+    for ends in ("cleared", "emptied"):
+        assert (index.bytes_held, index.holds_dollar) == (0, False), ends
+        for name in names:
+            index.add(name, name.split("/"))
+        assert index.holds_dollar
+        assert index.bytes_held <= sum(index.bytes_max(name.count("/") + 1) for name in names)
+        assert index.matching("#") == {"a/b"}
+        assert index.matching("$SYS/#") == {"$SYS/a"}
+        if ends == "cleared":
+            index.clear()
+        else:
+            for name in names:
+                index.remove(name, name.split("/"))
+        assert [index.matching(one) for one in ("#", "$SYS/#", "+/b", "$x")] == [set()] * 4
+    assert (index.bytes_held, index.holds_dollar) == (0, False)

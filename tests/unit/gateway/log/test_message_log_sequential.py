@@ -98,3 +98,28 @@ def test_what_is_damaged_is_left_out_and_the_rest_is_read(
     data[where] ^= 0xFF
     segment.write_bytes(data)
     assert read_all(log, 0, 700) == [n for n in range(1, 21) if n not in lost]
+
+
+@pytest.mark.parametrize("limit_bytes", [1, 500, 700, 900])
+def test_a_piece_ends_with_the_batch_that_fills_it_behind_damage_too(
+    tmp_path: Path, limit_bytes: int
+) -> None:
+    log = MessageLog(tmp_path / "log", segment_bytes=10_000)
+    log.open()
+    for number in range(1, 11):
+        log.append(*made(number, 400))
+    [segment] = log.folder.glob("*.log")
+    frame_bytes = segment.stat().st_size // 10
+    data = bytearray(segment.read_bytes())
+    data[0] ^= 0xFF
+    segment.write_bytes(data)
+    position, sizes = 0, []
+    while position < log.position:
+        _, after = log.reading_on(position, limit_bytes)()
+        sizes.append(after - position)
+        position = after
+    whole = max(limit_bytes // frame_bytes, 1)
+    assert sizes[0] == frame_bytes * (1 if limit_bytes < frame_bytes else 2)
+    assert {size // frame_bytes for size in sizes[1:]} == {whole}
+    assert sum(sizes) == 10 * frame_bytes
+    log.close()

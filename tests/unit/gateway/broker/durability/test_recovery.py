@@ -27,9 +27,11 @@ from gateway.mqtt import Publish, Will, decode, packet_end
 from tests.simulation.memory_log import Disk, MachineClocks, MemoryLog
 from tree_handler import batch
 from tree_handler.batch import MAX_NUMBER, Epoch, Flags, Row
+from tree_handler.holders import Holders, SharedGroup, with_holders
 from tree_handler.intervals import Intervals
 from tree_handler.retained.hybrid_clock import RetainedVersion
 from tree_handler.retained.message import EXPIRY, Retained
+from tree_handler.sharing.rule import EachGateway
 
 FIRST: Epoch = ("gw", 1)
 """The stream of the life whose log is read."""
@@ -243,6 +245,32 @@ async def test_a_member_whose_session_has_ended_is_not_chosen_at_a_start(found: 
     assert found.start().odd == 0
     assert found.core.sessions.get("first") is None
     assert found.waits("second") == [b"x"]
+
+
+class Named(EachGateway):
+    """Members of a gateway get what names it, and nothing else."""
+
+    def gives(self, origin: str, holders: Holders, group: SharedGroup) -> bool:
+        return (*group, "gw") in holders
+
+
+async def test_of_what_the_journal_says_it_chose_the_member_has_also_what_names_nobody(
+    found: Found,
+) -> None:
+    """Its origin was not known to name any then; what nobody was chosen for goes by the rule."""
+    record = found.session("c", "$share/g/t/#")
+    found.write()
+    group = ("g", "t/#")
+    for number, holder in enumerate(("", "gw", "b", "", "gw", "b"), 1):
+        row: Row = ("t/1", 1, f"{number} {holder}".encode())
+        holders = ((*group, holder),) if holder else ()
+        found.log.receive(OTHER, number, with_holders(row, holders))
+    found.journal.has_delivered(OTHER, 6)
+    for number in (1, 2):
+        found.journal.shared(group, (OTHER, number), record)
+    found.write()
+    assert found.start(groups=Named()).odd == 0
+    assert found.waits() == [b"1 ", b"2 gw", b"5 gw"]
 
 
 @pytest.mark.parametrize("allowed", [True, False])
