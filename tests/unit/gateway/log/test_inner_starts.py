@@ -43,6 +43,15 @@ def test_a_note_stands_in_the_file_before_its_batch_and_those_within_a_noted_one
     inner.close()
 
 
+def test_the_file_is_its_owners_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        begun(tmp_path).close()
+    finally:
+        os.umask(before)
+    assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
+
+
 def test_so_many_are_noted_one_by_one_and_then_a_run_at_a_time(tmp_path: Path) -> None:
     inner = begun(tmp_path)
     inner.spans = [(2 * at, 2 * at + 1) for at in range(MAX_SINGLE - 1)]

@@ -8,7 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gateway.log.damage import Damage
+from gateway.log.inner_starts import InnerStarts
 from gateway.log.message_log import LogError, MessageLog
+from gateway.log.sequential import read_piece
 from tree_handler import batch
 from tree_handler.batch import Flags, Header
 
@@ -123,3 +126,52 @@ def test_a_piece_ends_with_the_batch_that_fills_it_behind_damage_too(
     assert {size // frame_bytes for size in sizes[1:]} == {whole}
     assert sum(sizes) == 10 * frame_bytes
     log.close()
+
+
+PIECES: list[tuple[int, int, int | None, list[int], int, int]] = [
+    (0, 1, None, [1], 1, 0),
+    (0, 99, None, [1], 1, 0),
+    (0, 100, None, [1], 1, 0),
+    (0, 199, None, [1], 1, 0),
+    (0, 200, None, [1, 2], 2, 0),
+    (100, 200, None, [2, 3], 3, 0),
+    (100, 999, None, [2, 3, 4], 4, 0),
+    (300, 50, None, [4], 4, 0),
+    (0, 200, 2, [1], 1, 0),  # what is damaged may go on behind the piece
+    (0, 300, 2, [1, 3], 3, 1),
+    (100, 50, 2, [], 2, 1),
+    (100, 150, 2, [3], 3, 1),
+    (300, 50, 4, [], 4, 1),  # nothing is behind it
+    (0, 999, 4, [1, 2, 3], 4, 1),
+]
+"""Where it begins and its limit in hundredths of a batch; which batch is damaged; which are read,
+and behind how many the next stands; whether the damage is noted."""
+
+
+@pytest.mark.parametrize(("at", "limit", "damaged", "found", "behind", "noted"), PIECES)
+def test_a_piece_has_the_whole_batches_within_its_limit_and_one_at_least(
+    tmp_path: Path,
+    at: int,
+    limit: int,
+    damaged: int | None,
+    found: list[int],
+    behind: int,
+    noted: int,
+) -> None:
+    frames = [made(number, 200)[0] for number in range(1, 6)]
+    size = len(frames[0])
+    data = bytearray(b"".join(frames))
+    if damaged is not None:
+        data[(damaged - 1) * size] ^= 0xFF
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(data)
+    inner = InnerStarts(tmp_path)
+    inner.load(is_new=True)
+    damage = Damage(inner)
+    piece, after = read_piece(path, at * size // 100, 4 * size, limit * size // 100, damage)
+    assert [header.first for _, header in piece] == found
+    assert [frame for frame, _ in piece] == [frames[number - 1] for number in found]
+    assert after == behind * size
+    told = {} if damaged is None or not noted else {path: (damaged - 1, damaged)}
+    met = {path: [(begin * size, end * size - 1)] for path, (begin, end) in told.items()}
+    assert {path: list(bad) for path, bad in damage.segments.items()} == met
