@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -368,3 +369,18 @@ async def test_topics_are_shortened_for_whom_allows_it_within_its_maximum_packet
     world.channel.offer(packets[0])
     world.channel.send_message(packets[1])
     assert world.written() == first + encode(alone, Version.V5)
+
+
+async def test_a_turn_in_which_a_client_ceased_to_read_ends_though_nothing_is_written() -> None:
+    """Whoever looks after the buffers of all comes then."""
+    ends: list[bool] = []
+
+    def end() -> bool:
+        ends.append(output.is_unread)
+        return False
+
+    counted = counted_refusals(lambda: 0.0)
+    output = PendingWrites(Turns(end), Limits(), counted, Traffic(), lambda: 0.0)
+    Channel(output).pause_writing()
+    await asyncio.sleep(0)
+    assert (ends, output.dirty) == ([True], [])
