@@ -76,6 +76,23 @@ def test_what_is_saved_comes_back_in_its_order(path: Path) -> None:
     assert found.sessions == checkpoint().sessions
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("left", ["nothing", "an empty file", "all"])
+def test_a_file_that_is_missing_or_empty_is_told_unless_this_may_be_the_first_start(
+    path: Path, left: str, caplog: pytest.LogCaptureFixture, *, is_first: bool
+) -> None:
+    if left == "nothing":
+        path.unlink()
+    elif left != "all":
+        path.write_bytes(b"")
+    store, found = open_store(path, is_first=is_first)
+    store.close()
+    assert len(found.sessions) == (40 if left == "all" else 0)
+    told = "sessions and retained messages are known as far as the log tells them"
+    is_told = not (is_first or left == "all")
+    assert caplog.messages == ([f"{path}: missing or empty: {told}"] if is_told else [])
+
+
 def test_another_checkpoint_replaces_what_waited_and_what_has_ended_goes(path: Path) -> None:
     store, _ = open_store(path)
     later = checkpoint(8, 2)

@@ -9,7 +9,7 @@ from gateway.broker.retained.messages import (
     RetainedMessages,
 )
 from gateway.broker.topics.index import TopicIndex
-from gateway.broker.topics.route_cache import RouteCache
+from gateway.broker.topics.route_cache import ROUTES_BYTES_MAX, RouteCache
 from gateway.broker.topics.subscription_tree import SubscriptionTree
 from gateway.mqtt import FilterError
 from tests.held_objects import held_objects
@@ -128,6 +128,65 @@ def test_a_cache_keeps_within_its_bytes() -> None:
     assert len(cache) > 10
     cache.put(b"/" * 60_000, 1)
     assert cache.kept.get(b"/" * 60_000) is None
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_routes_take_so_many_bytes_together_and_beyond_that_the_last_one_stays_alone(
+    more: int,
+) -> None:
+    cache: RouteCache[int] = RouteCache()
+    cache.put(b"a", 1, ROUTES_BYTES_MAX - 10)
+    cache.put(b"b", 2, 10 + more)
+    assert list(cache.kept) == ([b"b"] if more else [b"a", b"b"])
+    if more:
+        cache.put(b"c", 3, ROUTES_BYTES_MAX - 11)
+        assert list(cache.kept) == [b"b", b"c"]
+    cache.put(b"d", 4, 1)
+    assert list(cache.kept) == [b"d"]
+    cache.put(b"d", 5, ROUTES_BYTES_MAX)
+    assert cache.kept == {b"d": 5}
+
+
+def test_many_filters_forget_what_any_of_them_matches_or_all() -> None:
+    cache: RouteCache[int] = RouteCache()
+    for topic in (b"a/b", b"c", b"d", b"$x"):
+        cache.put(topic, 1)
+    cache.touched_by(["a/+", "$share/g/c", "e"])
+    assert list(cache.kept) == [b"d", b"$x"]
+    cache.touched_by(["e"] * 1_000_001)
+    assert len(cache) == 0
+
+
+@pytest.mark.parametrize("over", [0, 7])
+def test_a_topic_that_takes_over_an_eighth_of_the_room_is_not_kept_and_costs_no_other(
+    over: int,
+) -> None:
+    alone: RouteCache[int] = RouteCache()
+    assert alone.bytes_held == 0
+    alone.put(b"12345", 1)
+    cache: RouteCache[int] = RouteCache(bytes_max=8 * alone.bytes_held + over)
+    for number, topic in enumerate((b"other", b"123456", b"12345")):
+        cache.put(topic, number)
+    assert list(cache.kept) == [b"other", b"12345"]
+    assert cache.bytes_held == 2 * alone.bytes_held
+    for number in range(6):
+        cache.put(b"more%d" % number, number)
+    assert len(cache) == 8
+    cache.put(b"12346", 9)
+    assert next(iter(cache.kept)) == b"more0", "an eighth and one of the oldest made room"
+
+
+@pytest.mark.parametrize(("topics_max", "left"), [(1, 1), (7, 7), (8, 7), (9, 8), (16, 14)])
+def test_a_full_cache_forgets_an_eighth_and_one_of_its_oldest_at_once(
+    topics_max: int, left: int
+) -> None:
+    cache: RouteCache[int] = RouteCache(topics_max=topics_max)
+    for number in range(topics_max):
+        cache.put(b"%d" % number, number)
+    assert len(cache) == topics_max
+    cache.put(b"new", 0)
+    kept = [b"%d" % number for number in range(topics_max - left + 1, topics_max)]
+    assert list(cache.kept) == [*kept, b"new"]
 
 
 def test_a_cache_for_no_topic_is_refused() -> None:

@@ -370,3 +370,48 @@ def test_a_number_that_came_back_and_is_lost_again_is_asked_for_again(
     if holder != "newest emptied":
         assert lacking(again) == sorted([number, *others])
     again.close()
+
+
+@pytest.mark.parametrize("what", ["segment", "and the index before it"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_newest_segment_that_is_empty_is_told_if_the_one_before_was_sealed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, count: int, what: str
+) -> None:
+    log = opened(tmp_path)
+    n = 1
+    while len(segments(tmp_path)) < count:
+        log.append(*make(n))
+        n += 1
+    log.append(*make(n))
+    log.close()
+    paths = segments(tmp_path)
+    paths[-1].write_bytes(b"")
+    if what != "segment" and count > 1:
+        paths[-2].with_suffix(SUFFIX).unlink()
+    with caplog.at_level(logging.ERROR):
+        opened(tmp_path).close()
+    told = f"{paths[-1]}: damaged at byte 0 (empty, though something stood in it)"
+    assert (told in caplog.text) == (count > 1 and what == "segment")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2])
+def test_where_the_newest_segment_is_gone_the_index_before_it_tells_what_the_file_lacks_too(
+    tmp_path: Path, cut: int
+) -> None:
+    filled(tmp_path, is_trimmed=False)
+    *_, before, newest = segments(tmp_path)
+    had, gone = held(before), held(newest)
+    newest.unlink()
+    data = before.read_bytes()
+    frame_bytes = len(make(had[-1])[0])
+    before.write_bytes(data[: len(data) - cut * frame_bytes])
+    log = opened(tmp_path)
+    assert log.damaged_bytes == cut * frame_bytes
+    assert log.lost_messages == cut
+    assert lacking(log) == [*had[len(had) - cut :], *gone]
+    assert log.position == int(before.stem) + len(data)
+    log.append(*make(gone[0]))
+    log.close()
+    again = opened(tmp_path)
+    assert gone[0] in readable(again)
+    again.close()

@@ -7,8 +7,9 @@ import logging
 import pytest
 
 from gateway.broker.durability.offline_spill import SpillCandidates, label
-from gateway.broker.durability.queue_log_reader import QueueLogReader
+from gateway.broker.durability.queue_log_reader import AGAIN_S, AWAITED_S, QueueLogReader
 from gateway.broker.sessions.places import Places, WaitingRun
+from gateway.log.errors import LogError
 from tests.simulation.memory_log import Disk, MachineClocks, MemoryLog
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Row
@@ -81,3 +82,48 @@ def test_what_waits_is_wanted_by_stream_and_user() -> None:
         OTHER: {"user:anna": Intervals([(7, 7)])},
     }
     assert label((None, False)) == ""
+
+
+def test_what_the_log_has_lost_is_waited_for_a_while_and_long_after_once_more() -> None:
+    now_s = 100.0
+    reading = QueueLogReader(log(frame(1, "t"), frame(3, "t")), lambda: now_s)
+
+    def found(first: int = 2) -> tuple[list[int], int]:
+        """Those up to the number up to which that is all."""
+        numbers, until = reading.messages(STREAM, first, 3)
+        return [number for number in sorted(numbers) if number <= until], until
+
+    assert found() == ([], 2), "a start waits for nothing"
+    reading.waits = True
+    now_s += AGAIN_S
+    assert found(1) == ([1], 1)
+    since_s = now_s
+    for waited_s in (0.0, AWAITED_S - 0.1):
+        now_s = since_s + waited_s
+        with pytest.raises(LogError, match="other/7 2 can't be read"):
+            found()
+    for waited_s in (AWAITED_S, AGAIN_S - 0.1):
+        now_s = since_s + waited_s
+        assert found()[1] >= 2
+        assert found(3) == ([3], 3)
+    now_s = since_s + AGAIN_S
+    with pytest.raises(LogError):
+        found()
+
+
+def test_what_came_back_and_is_lost_again_is_waited_for_anew() -> None:
+    now_s = 100.0
+    having = log(frame(1, "t"))
+    reading = QueueLogReader(having, lambda: now_s)
+    reading.waits = True
+    with pytest.raises(LogError):
+        reading.messages(STREAM, 2, 2)
+    now_s += AWAITED_S
+    assert reading.messages(STREAM, 2, 2) == ({}, 2)
+    having.receive(STREAM, 2, ("t", 1, b"back"))
+    found, _ = reading.messages(STREAM, 2, 2)
+    assert found[2].payload == b"back"
+    having.disk.frames.pop()
+    having.disk.have[STREAM] = Intervals([(1, 1)])
+    with pytest.raises(LogError):
+        reading.messages(STREAM, 2, 2)

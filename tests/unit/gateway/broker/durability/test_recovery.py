@@ -21,6 +21,7 @@ from gateway.broker.durability.saved import Checkpoint
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client
 from gateway.broker.limits import Limits
+from gateway.broker.sessions.places import Places, WaitingRun
 from gateway.broker.sessions.session import Session
 from gateway.broker.sessions.subscription import Subscription
 from gateway.mqtt import Publish, Will, decode, packet_end
@@ -49,6 +50,8 @@ class Found:
         self.store = Store(folder / "broker.sqlite3")
         self.core: DataPlane
         self.durable: DurablePersistence
+        self.next: MemoryLog
+        """The log of the life that reads."""
 
     def session(self, name: str, topic_filter: str = "t/#", qos: int = 2) -> SessionRecord:
         """One that is durable and has subscribed."""
@@ -70,7 +73,7 @@ class Found:
         self.log.commit(rows, (), None)
 
     def start(self, **around: Any) -> RecoveryCounts:
-        log = MemoryLog(self.disk, 2, 1 << 30, self.clocks, sync=False)
+        log = self.next = MemoryLog(self.disk, 2, 1 << 30, self.clocks, sync=False)
         self.durable = DurablePersistence(log, LastingClock(self.clocks, 2), lambda: 0.0)
         made = hooks(commit=log.commit, **around)
         self.core = DataPlane(made, Limits(), self.durable, now=lambda: 0.0)
@@ -245,6 +248,48 @@ async def test_a_member_whose_session_has_ended_is_not_chosen_at_a_start(found: 
     assert found.start().odd == 0
     assert found.core.sessions.get("first") is None
     assert found.waits("second") == [b"x"]
+
+
+async def test_who_published_what_is_known_again_if_the_batch_came_that_it_was_said_of(
+    found: Found,
+) -> None:
+    """Its identifier is taken [MQTT-4.3.3-10], and No Local holds [MQTT-3.8.3-3]."""
+    record = found.session("c")
+    record.subscribed("t/#", Subscription(2, no_local=True))
+    found.journal.publishes(record, 1, 7)
+    found.journal.publishes(record, 3, 0)
+    found.write()
+    found.messages(*[("t/1", 2, b"%d" % number) for number in range(5)])
+    found.journal.publishes(record, 0, 8)
+    found.write()
+    found.journal.must_precede()
+    found.write()
+    found.messages(("t/1", 2, b"of somebody else"))
+    assert found.start().odd == 0
+    assert list(found.restored().incoming) == [7]
+    assert found.waits() == [b"0", b"2", b"4", b"of somebody else"]
+
+
+async def test_what_the_log_lets_go_while_a_session_waits_for_it_is_counted_with_a_sweep(
+    found: Found,
+) -> None:
+    found.session("c", "other")
+    found.write()
+    found.messages(("t/1", 1, b"1"), ("t/2", 1, b"2"))
+    found.messages(("t/3", 1, b"3"))
+    found.start()
+    checkpoints = found.core.checkpoints
+    assert checkpoints is not None
+    places = Places()
+    places.add(WaitingRun((FIRST, QOS_1, ()), 1, 3))
+    found.restored().outgoing.backlog.restore(places)
+    last = len(found.next.frames[-1]) + len(found.next.frames[-2])
+    found.next.allowed = found.next.position
+    found.next.trim(last)
+    found.core.sweep()
+    await checkpoints.losses.stop()
+    assert (found.core.budget.trimmed, found.restored().outgoing.backlog.count) == (2, 1)
+    assert found.waits() == [b"3"]
 
 
 class Named(EachGateway):

@@ -7,6 +7,7 @@ import os
 
 import pytest
 from log_world import LogWorld
+from ports import free_port
 
 from gateway.broker.listeners.listener import (
     Listener,
@@ -51,3 +52,20 @@ def test_a_scheme_says_what_stands_between_a_socket_and_a_client(
 ) -> None:
     listener = Listener(scheme, (), 0)
     assert (listener.is_secure, listener.is_websocket) == (is_secure, is_websocket)
+
+
+async def test_a_listener_of_which_one_address_is_not_this_machines_listens_on_none() -> None:
+    listeners = Listeners(LogWorld().core.service, None, WebSocketRules())
+    port = free_port()
+    listener = Listener("mqtt", ("127.0.0.1", "192.0.2.7"), port)
+    with pytest.raises(ListenError) as told:
+        await listeners.open(listener)
+    assert (told.value.address, told.value.errno) == (f"192.0.2.7:{port}", errno.EADDRNOTAVAIL)
+    assert listeners.ports == {}
+    await listeners.open(Listener("mqtt", ("127.0.0.1",), port))
+    assert listeners.ports == {"mqtt": port}
+    listeners.close()
+    assert listeners.ports == {}
+    again = Listeners(LogWorld().core.service, None, WebSocketRules())
+    await again.open(Listener("mqtt", ("127.0.0.1", "127.0.0.2"), port))
+    again.close()

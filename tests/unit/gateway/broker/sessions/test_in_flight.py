@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import ANY
+
 import pytest
 
 from gateway.broker.limits import Budget, Limits
@@ -260,3 +262,21 @@ def test_what_the_journal_says_was_sent_is_on_its_way_if_it_waited_or_may_have_b
     assert (was_sent, list(one.inflight), one.last_packet_id) == expected
     assert (one.inflight.get(7) is not None) == waits
     assert one.backlog.count == 0
+
+
+def test_what_was_restored_without_limits_is_held_to_those_that_it_gets() -> None:
+    limits = Limits(inflight_messages=1, queue_messages=9)
+    one = InFlight(V5, limits, Budget(limits))
+    for number in (1, 2, 3, 4):
+        submit(one, number, size=100)
+    two = Limits(inflight_messages=2, queue_messages=9)
+    one.adopt(two, Budget(two))
+    assert brief(one.begin(V5, 65_535, None, 0.0)) == [(1, ANY, False), (2, ANY, False)]
+    one.pause()
+    few = Limits(inflight_messages=9, inflight_bytes=1, queue_messages=9)
+    one.adopt(few, Budget(few))
+    again = brief(one.begin(V5, 65_535, None, 0.0))
+    assert again == [(1, ANY, True), (2, ANY, True)], "no more than were on their way"
+    for packet_id in (1, 2):
+        one.puback(packet_id)
+    assert brief(one.send_waiting(0.0)) == [(3, ANY, False)]
