@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from loop_clock import Clock
 
+from gateway.base import wall_clock
 from gateway.broker.durability.persistence import Persistence
 from gateway.broker.limits import Limits, counted_refusals
 from gateway.broker.outbound.message import LearntMessage, Message
 from gateway.broker.retained import retention as module
 from gateway.broker.retained.retention import Retention
-from tree_handler.retained.hybrid_clock import RetainedVersion
+from tree_handler.retained.hybrid_clock import EARLIEST_US, RetainedVersion
 from tree_handler.retained.message import VERSION
 from tree_handler.retained.tombstones import Tombstone
 
@@ -132,3 +134,40 @@ def test_a_deletion_has_its_number_when_the_log_has_it() -> None:
     mine.ref = (("gw", 1), 9)
     retention.placed(mine)
     assert retention.versions.tombstone("t") == Tombstone(own, 9, 1, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("stamp_us", "since_s"),
+    [
+        (EARLIEST_US, 0.0),
+        (EARLIEST_US + 1, 2.999_999),
+        (EARLIEST_US + 2_000_000, 1.0),
+        (EARLIEST_US + 3_000_000, 0.0),
+        (EARLIEST_US + 3_000_001, 0.0),
+    ],
+)
+def test_it_is_told_since_when_a_message_is_retained_unless_its_clock_was_wrong(
+    stamp_us: int, since_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wall_clock, "now_us", lambda: EARLIEST_US + 3_000_000)
+    retention = made()
+    assert retention.kept_on("t") is None
+    assert retention.retain(message("t", stamp_us))
+    assert retention.kept_on("t") == (b"x", since_s)
+    assert retention.retain(Message("plain", b"plain", b"y", 0, True))
+    assert retention.kept_on("plain") == (b"y", 0.0)
+
+
+def test_what_has_expired_is_retained_no_more_though_nobody_has_taken_it_away() -> None:
+    clock = Clock()
+    refusals = counted_refusals(clock.time)
+    retention = Retention(Limits(), Persistence(("gw", 1)), refusals, clock.time)
+    for topic, expiry_s in (("t/short", 5), ("t/long", 60)):
+        one = Message(topic, topic.encode(), b"x", 1, True, {2: expiry_s}, 0.0)
+        assert retention.retain(one)
+    found = []
+    for clock.now_s in (4.9, 5.0):
+        kept = [topic for topic in ("t/short", "t/long") if retention.kept_on(topic)]
+        assert kept == list(retention.payloads(["t/#"]))
+        found.append(kept)
+    assert found == [["t/short", "t/long"], ["t/long"]]
