@@ -193,3 +193,26 @@ async def test_a_connack_leaves_out_what_a_client_can_do_without_to_fit_its_maxi
     assert await found(len(encode(least, Version.V5))) == least
     refused = await found(len(encode(least, Version.V5)) - 1)
     assert refused == ConnAck(False, ReasonCode.PACKET_TOO_LARGE, {})
+
+
+@pytest.mark.parametrize(
+    ("version", "is_clean", "asked_s", "kept_s"),
+    [
+        (Version.V311, True, None, 0),
+        (Version.V311, False, None, 50),
+        (Version.V5, True, None, 0),
+        (Version.V5, False, None, 0),
+        (Version.V5, True, 50, 50),
+        (Version.V5, False, 51, 50),
+    ],
+)
+async def test_a_session_lasts_as_long_as_its_version_says_and_the_limit_lets(
+    version: Version, is_clean: bool, asked_s: int | None, kept_s: int
+) -> None:
+    """Sections 3.1.2.4 of 3.1.1 and 3.1.2.11.2 of 5.0."""
+    world = LogWorld(session_expiry_s=50)
+    properties = {} if asked_s is None else {PropertyId.SESSION_EXPIRY_INTERVAL: asked_s}
+    await answered(world, Connect(version, "c", is_clean, properties=properties))
+    session = world.core.sessions.get("c")
+    assert session is not None
+    assert session.expiry_s == kept_s

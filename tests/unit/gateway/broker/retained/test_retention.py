@@ -171,3 +171,19 @@ def test_what_has_expired_is_retained_no_more_though_nobody_has_taken_it_away() 
         assert kept == list(retention.payloads(["t/#"]))
         found.append(kept)
     assert found == [["t/short", "t/long"], ["t/long"]]
+
+
+@pytest.mark.parametrize("how", ["a message", "a tombstone"])
+def test_what_is_accepted_here_is_newer_than_all_that_was_seen_of_others(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_us = EARLIEST_US + 3_000_000
+    monkeypatch.setattr(wall_clock, "now_us", lambda: now_us)
+    retention = made()
+    if how == "a message":
+        retention.retain(message("t", now_us + 1_000))
+    else:
+        retention.bury("t", Tombstone(version(now_us + 1_000), 3, 1, 0.0))
+    mine = Message("other", b"other", b"x", 1, True)
+    retention.stamp(mine)
+    assert mine.properties[VERSION] > (now_us + 1_000, 0)
