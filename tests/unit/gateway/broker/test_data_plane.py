@@ -157,7 +157,7 @@ async def test_a_stop_tells_all_clients_and_waits_for_none_that_does_not_read_or
 async def test_what_a_member_leaves_another_users_gets_if_it_may_receive_it(
     *, may: bool | None
 ) -> None:
-    """Where nobody decides on that, all may."""
+    """All may where nobody decides on that."""
     allowed = {"anna", "bob"} if may else {"anna"}
     around = {} if may is None else {"may_deliver": lambda client, _: client.username in allowed}
     world = LogWorld(around)

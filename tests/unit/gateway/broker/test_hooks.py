@@ -1,4 +1,4 @@
-"""Who a client is: whose its session is, and how it is named where people read it."""
+"""Clients as hooks are told of them: whose they are, and how they are named for people."""
 
 from __future__ import annotations
 

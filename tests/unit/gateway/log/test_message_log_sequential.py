@@ -144,7 +144,7 @@ PIECES: list[tuple[int, int, int | None, list[int], int, int]] = [
     (300, 50, 4, [], 4, 1),  # nothing is behind it
     (0, 999, 4, [1, 2, 3], 4, 1),
 ]
-"""Where it begins and its limit in hundredths of a batch; which batch is damaged; which are read,
+"""Its beginning and its limit in hundredths of a batch; which batch is damaged; which are read,
 and behind how many the next stands; whether the damage is noted."""
 
 

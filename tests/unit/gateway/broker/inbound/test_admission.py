@@ -211,7 +211,8 @@ async def test_a_session_lasts_as_long_as_its_version_says_and_the_limit_lets(
 ) -> None:
     """Sections 3.1.2.4 of 3.1.1 and 3.1.2.11.2 of 5.0."""
     world = LogWorld(session_expiry_s=50)
-    properties = {} if asked_s is None else {PropertyId.SESSION_EXPIRY_INTERVAL: asked_s}
+    expiry = int(PropertyId.SESSION_EXPIRY_INTERVAL)
+    properties = {} if asked_s is None else {expiry: asked_s}
     await answered(world, Connect(version, "c", is_clean, properties=properties))
     session = world.core.sessions.get("c")
     assert session is not None

@@ -1,4 +1,4 @@
-"""Why a client has gone, as those are told who look after clients, and what it is told itself."""
+"""Ends of connections: why a client has gone, as others are told and as it is told itself."""
 
 from __future__ import annotations
 

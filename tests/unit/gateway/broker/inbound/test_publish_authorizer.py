@@ -1,4 +1,4 @@
-"""What a client publishes: whether it passes, as what it is delivered, and what it is told."""
+"""Messages that a client publishes: whether it passes, as what it is delivered, and what it is told."""
 
 from __future__ import annotations
 

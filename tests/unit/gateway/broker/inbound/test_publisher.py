@@ -1,4 +1,4 @@
-"""How many messages a client may have on its way, and what counts as one."""
+"""Messages that a client has on its way: so many they may be, and what counts as one."""
 
 from __future__ import annotations
 

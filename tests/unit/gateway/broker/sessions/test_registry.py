@@ -43,7 +43,7 @@ class Clients:
         self._numbers: dict[str, int] = {}
 
     async def comes(self, client_id: str, user: str = "anna", **fields: Any) -> str:
-        """Why a client is not let in; nothing if it is."""
+        """Return the reason why a client is not let in; nothing if it is."""
         number = self._numbers[client_id] = self.world.opened()
         fields = {"clean_start": False, "properties": dict(LASTING), **fields}
         self.world.send(number, encode(Connect(V5, client_id, username=user, **fields), V5))
@@ -156,6 +156,8 @@ async def test_a_session_is_kept_as_long_as_its_client_asks_within_the_limit() -
         assert session.expiry_s == kept
     clients.world.send(3, encode(Disconnect(0, {17: 7}), V5))  # over the last connection
     await clients.world.turn()
+    session = clients.sessions.get("a")
+    assert session is not None
     assert (session.expiry_s, session.ends_at_s) == (7, 7.0)
 
 
