@@ -168,7 +168,7 @@ def test_what_has_expired_is_retained_no_more_though_nobody_has_taken_it_away() 
     found = []
     for clock.now_s in (4.9, 5.0):
         kept = [topic for topic in ("t/short", "t/long") if retention.kept_on(topic)]
-        assert kept == list(retention.payloads(["t/#"]))
+        assert set(kept) == retention.payloads(["t/#"]).keys()
         found.append(kept)
     assert found == [["t/short", "t/long"], ["t/long"]]
 
