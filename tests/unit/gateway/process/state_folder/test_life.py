@@ -84,6 +84,32 @@ def test_a_life_goes_on_until_the_next_one_can_be_counted_and_says_so_once(
     assert lives.life.epoch > before.epoch + 2_000
 
 
+@pytest.mark.parametrize("order", [(1, 3, 2), (3, 1, 2), (1, 2, 3)])
+def test_a_life_that_could_not_be_counted_is_behind_the_latest_that_was_claimed_meanwhile(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...]
+) -> None:
+    before = lives.life
+    far = 10 * (boot_epoch.MAX_AHEAD + boot_epoch.MAX_STEP)
+    with monkeypatch.context() as patched:
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        patched.setattr(replaced_file, "replace", Mock(side_effect=full))
+        for step in order:
+            before.outlived(before.epoch + step * far)
+        lives.later.pop()()
+        (again,) = lives.later
+    again()
+    latest = before.epoch + 3 * far
+    assert latest < lives.life.epoch <= latest + boot_epoch.MAX_AHEAD + boot_epoch.MAX_STEP
+    assert lives.restarts == 1
+
+
+def test_a_life_that_the_process_ended_begins_behind_no_claim(lives: Lives) -> None:
+    ended = lives.life
+    ended.end()
+    ended.outlived(ended.epoch + 1_000)
+    assert (lives.restarts, lives.later) == (0, [])
+
+
 def test_an_earlier_life_changes_nothing(lives: Lives) -> None:
     lives.life.outlived(lives.life.epoch)
     lives.life.outlived(lives.life.epoch - 1)
