@@ -479,7 +479,7 @@ class Readings:
             self._accept(entry)
         if closing:
             self._keep(self._begin_after(closing, new))
-        else:
+        elif self._sampling is not None:  # else the start begins all
             self._begin(new)
         for follower in self._followers:
             follower(gone, new)
