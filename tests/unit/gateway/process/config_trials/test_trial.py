@@ -348,3 +348,19 @@ def test_a_trial_that_can_not_be_read_is_left_to_who_reads_the_configuration(
     assert (judge.within_s, judge.file) == (None, world.files.file)
     assert world.judge().at_start() == "new"
     assert world.files.trial() is not None
+
+
+def test_the_end_of_a_trial_is_on_the_disk_before_anything_else_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, synced = World(tmp_path), list[tuple[Path, bool]]()
+    world.change(NEW)
+    assert world.files.trial() is not None
+    monkeypatch.setattr(
+        replaced_file,
+        "sync_folder",
+        lambda folder: synced.append((folder, world.files.trial() is None)),
+    )
+    world.files.end_trial()
+    world.files.end_trial()  # there is none any more
+    assert synced == [(tmp_path, True)] * 2

@@ -52,3 +52,16 @@ def test_a_key_says_its_kind_in_words() -> None:
     assert found["tree.key_file"] == "path"
     assert found["alerts.mail"] == "table"
     assert found["gateway.status_interval_s"] == "number"
+
+
+def test_a_key_knows_its_default_and_whether_a_file_has_to_have_it() -> None:
+    found = {key.path: key for key in keys.all_keys()}
+    assert found["mqtt.port"].default == 1883
+    assert found["tree.neighbours"].default == []
+    assert found["sensors"].default == []
+    assert found["gateway.domain"].default == ""
+    assert [path for path, key in found.items() if key.is_needed] == [
+        "gateway.id",
+        "gateway.state_dir",
+        "tree.key_file",
+    ]

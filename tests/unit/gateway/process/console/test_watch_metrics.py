@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal, cast
+
+import pytest
 
 from alerts.desk import trial
 from alerts.record import AlertRecord
@@ -12,7 +15,7 @@ from gateway.alerting.gateway_alerts import GatewayAlerts
 from gateway.alerting.judging import SeenByGateway
 from gateway.alerting.plan import AlertPlan
 from gateway.alerting.rules import RULES
-from gateway.process.console.exposition import render
+from gateway.process.console.exposition import by_label, histogram, render
 from gateway.process.console.watch_metrics import collect
 
 SEEN = SeenByGateway(
@@ -85,3 +88,28 @@ def test_ways_tell_what_waits_and_whether_they_fail() -> None:
         'hedgerow_alert_way_delivered_records_total{way="mail"} 3.0',
         'hedgerow_alert_way_dropped_records_total{way="mail"} 1.0',
     } <= lines
+
+
+def test_a_histogram_has_one_more_count_than_bounds() -> None:
+    told = render([histogram("wait_seconds", "A wait.", (0.5, 1.0), (1, 2, 4), 3.5)]).decode()
+    assert [line for line in told.splitlines() if not line.startswith("#")] == [
+        'wait_seconds_bucket{le="0.5"} 1.0',
+        'wait_seconds_bucket{le="1.0"} 3.0',
+        'wait_seconds_bucket{le="+Inf"} 7.0',
+        "wait_seconds_count 7.0",
+        "wait_seconds_sum 3.5",
+    ]
+    for counts in ((1, 2), (1, 2, 4, 8)):
+        with pytest.raises(ValueError, match="zip"):
+            histogram("wait_seconds", "A wait.", (0.5, 1.0), counts, 3.5)
+
+
+def test_a_label_is_told_in_the_order_of_its_values() -> None:
+    values = {"b": 2.0, "a": 1.0}
+    for kind, end in (("gauge", ""), ("counter", "_total")):
+        metric = by_label(cast(Literal["gauge", "counter"], kind), "x", "X.", "of", values)
+        told = render([metric]).decode().splitlines()
+        assert [line for line in told if line.startswith("x")] == [
+            f'x{end}{{of="a"}} 1.0',
+            f'x{end}{{of="b"}} 2.0',
+        ]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -141,6 +144,91 @@ def test_a_slowed_processor_and_a_worn_card_are_read(
     (card / "device/life_time").write_text(f"{life}\n")
     assert StrainFiles(tmp_path, tmp_path).read() == told
     assert StrainFiles(tmp_path / "gone", tmp_path / "none").read() == StrainReading()
+
+
+@pytest.mark.parametrize(
+    ("columns", "written"),
+    [
+        ("1 1 1 1 1 1", None),
+        ("1 1 1 1 1 1 20", 20 * 512),
+        ("1 1 1 1 1 1 0 1", 0),
+        ("1 1 1 1 1 1 many 1", None),
+        ("", None),
+    ],
+)
+def test_what_was_written_to_a_disk_is_its_seventh_column_of_sectors(
+    tmp_path: Path, columns: str, written: int | None
+) -> None:
+    (machine_with_a_card(tmp_path) / "stat").write_text(columns)
+    assert MachineFiles(tmp_path, tmp_path).read().disk_written_bytes == written
+
+
+@pytest.mark.parametrize(
+    ("columns", "pages"), [("100", None), ("100 20", 20), ("100 x 1", None), ("100 20 1", 20)]
+)
+def test_the_memory_of_the_process_is_the_second_column_of_pages(
+    tmp_path: Path, columns: str, pages: int | None
+) -> None:
+    files(tmp_path, {"proc/self/statm": columns})
+    told = MachineFiles(tmp_path, tmp_path).read().memory_bytes
+    assert told == (None if pages is None else pages * os.sysconf("SC_PAGESIZE"))
+
+
+def test_the_room_on_a_disk_is_what_is_left_for_its_owner_and_all_of_it(tmp_path: Path) -> None:
+    disk, told = os.statvfs(tmp_path), MachineFiles(tmp_path).read()
+    assert told.disk_total_bytes == disk.f_blocks * disk.f_frsize
+    assert told.disk_free_bytes is not None
+    assert told.disk_free_bytes % disk.f_frsize == 0
+    assert 0 < told.disk_free_bytes <= told.disk_total_bytes
+
+
+class Timex(ctypes.Structure):
+    """The begin of ``struct timex`` (adjtimex(2))."""
+
+    _fields_ = (
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+    )
+
+
+UNSYNC, NANO, ERROR = 0x40, 0x2000, 5
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "offset", "told_ms"),
+    [
+        (0, 0, 1_500, -1.5),
+        (0, 0, -20_000, 20.0),
+        (0, NANO, 1_500_000, -1.5),
+        (4, NANO | 1, -3_000_000, 3.0),
+        (0, UNSYNC, 1_500, None),
+        (0, UNSYNC | NANO, 1_500, None),
+        (ERROR, 0, 1_500, None),
+        (-1, 0, 1_500, None),
+    ],
+)
+def test_the_clock_is_ahead_by_what_the_kernel_has_not_taken_off_yet_if_anybody_keeps_it(
+    monkeypatch: pytest.MonkeyPatch, state: int, status: int, offset: int, told_ms: float | None
+) -> None:
+    def adjtimex(room: Any) -> int:
+        found = ctypes.cast(room, ctypes.POINTER(Timex)).contents
+        assert found.modes == 0  # it is read, and nothing is set
+        found.offset, found.status = offset, status
+        return state
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(adjtimex=adjtimex))
+    assert kernel_clock_offset_ms() == told_ms
+
+
+def test_without_a_kernel_that_tells_it_nothing_is_known_of_the_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
+    assert kernel_clock_offset_ms() is None
 
 
 def test_what_a_machine_does_not_tell_or_tells_oddly_is_unknown(tmp_path: Path) -> None:

@@ -22,12 +22,14 @@ from alerts.state import AlertState
 from alerts.ways.mail import MailServer, MailWay
 from gateway.alerting.judging import SeenByGateway
 from gateway.alerting.plan import AlertPlan
+from gateway.alerting.problem_topic import ProblemTopic
 from gateway.alerting.rules import RULES
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.process.running import alert_watch
 from gateway.process.running.alert_sources import MachineEyes, MachineLook
 from gateway.process.running.alert_watch import AlertWatch
 from gateway.process.running.kept_alerts import STATE_FILE, KeptAlerts, runtime_folder
+from tree_handler.batch import Entry
 from tree_handler.members.place import Place
 
 LIMIT_S = 60
@@ -264,6 +266,38 @@ async def test_while_the_machines_files_hang_all_else_is_seen(
     bed.sources.wrong = {"is_read_only": True}
     await until(lambda: way.changes == ["raised"])
     may_answer.set()
+
+
+async def test_what_is_asked_of_a_watch_wakes_it_and_moves_no_look_forward(bed: Bed) -> None:
+    way, plan = Way(), AlertPlan(ways=("mail",), look_s=3_600, gather_s=0)
+    watch = bed.watch(plan=plan, mail=way)
+    await until(lambda: bed.sources.looks)
+    await watch.order(b'{"do": "test", "ways": ["mail"]}', "alice")
+    await until(lambda: way.taken)
+    await until(lambda: watch.summary()["ways"]["mail"]["waiting"] == 0)
+    assert len(bed.sources.looks) == 1
+
+
+async def test_while_the_log_refuses_messages_what_is_wrong_is_published_without_it(
+    bed: Bed, tmp_path: Path
+) -> None:
+    published = list[Entry]()
+    topic = ProblemTopic(lambda: "gw-a/alerts", published.append)
+    plan, kept = AlertPlan(ways=(), look_s=0.01, gather_s=0), KeptAlerts(tmp_path, None)
+    bed.sources.wrong = {"log_failure": "the disk is full"}
+    sources: Any = bed.sources
+    watch = AlertWatch(plan, sources, MachineLook.unseen, {}, topic, kept)
+    bed.watches.append(watch)
+    watch.start()
+    await until(lambda: published)
+    bed.sources.wrong = {"log_failure": ""}
+    await until(lambda: published[-1].qos == 1)
+    bed.sources.wrong = {"log_failure": None}
+    seen = len(bed.sources.looks)
+    await until(lambda: len(bed.sources.looks) > seen + 1)
+    assert published[0].qos == 0
+    assert {(one.topic, one.retain) for one in published} == {("gw-a/alerts", True)}
+    assert published[-1].qos == 1
 
 
 async def test_over_a_restart_an_alert_is_told_once_and_its_end_is_told(bed: Bed) -> None:

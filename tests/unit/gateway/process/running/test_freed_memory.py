@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import ctypes
 import gc
 import platform
 import subprocess
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
 
 import pytest
 
@@ -174,3 +177,37 @@ def test_what_was_let_go_of_since_does_not_put_off_the_next_look(clock: list[flo
 def test_what_is_free_between_what_is_not_goes_back_to_the_kernel() -> None:
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert int(done.stdout) > HOLES_BYTES // 2
+
+
+async def test_all_that_is_free_is_given_back_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept, waits = list[int](), list[float]()
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) > 2:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(malloc_trim=kept.append))
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    with pytest.raises(asyncio.CancelledError):
+        await freed_memory.give_back(7.0)
+    assert (kept, waits) == ([0, 0], [7.0] * 3)  # 0 bytes are left at the top
+
+
+@pytest.mark.parametrize("refused", [(), (-3,), (-1,), (-3, -1)])
+def test_thresholds_are_kept_if_the_c_library_takes_both(
+    monkeypatch: pytest.MonkeyPatch, refused: tuple[int, ...]
+) -> None:
+    taken = dict[int, int]()
+
+    def mallopt(parameter: int, value: int) -> int:
+        taken[parameter] = value
+        return 0 if parameter in refused else 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: SimpleNamespace(mallopt=mallopt))
+    assert freed_memory.keep_what_is_freed() is (not refused)
+    assert taken[-3] == freed_memory.MMAP_THRESHOLD_BYTES
+    if -3 not in refused:
+        assert taken[-1] == freed_memory.TRIM_THRESHOLD_BYTES

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
+import pytest
+
 from gateway.broker.broker import GatewayBroker
+from gateway.broker.data_plane import DataPlane
 from gateway.process.running.arrivals import (
     SAYS_NOTHING,
     TOPIC_CHARACTERS,
@@ -12,6 +15,8 @@ from gateway.process.running.arrivals import (
     NodeArrivals,
 )
 from gateway.process.running.own_messages import OwnMessages
+from gateway.process.running.readings import Readings
+from gateway.trust.policy.origins import OriginRights, OriginRules
 from tree_handler.batch import Entry, Flags, Header, Row
 from tree_handler.errors import ProtocolError
 
@@ -80,3 +85,68 @@ def test_a_message_of_qos_0_is_read_if_any_reader_would_have_it() -> None:
     assert arrivals.reads_unlogged()
     arrivals.deliver([("t", 0, b"1")], HEADER)
     assert idle.taken == busy.taken == [("t", 0, b"1")]
+
+
+class Deliveries:
+    """The broker's clients, and what they were handed of other gateways."""
+
+    def __init__(self, *subscriptions: str) -> None:
+        self.subscriptions = subscriptions
+        self.remote_delivery = self
+        self.batches: list[tuple[list[Row], tuple[str, int], int]] = []
+
+    def publish_batch(self, rows: list[Row], stream: tuple[str, int], last: int) -> list[Row]:
+        self.batches.append((rows, stream, last))
+        return rows[1:]
+
+    def in_time(self, rows: list[Row], stream: tuple[str, int]) -> list[Row]:
+        assert stream == HEADER.stream
+        return rows[:-1]
+
+
+class Sensors:
+    """Readings that hear what came by other gateways."""
+
+    def __init__(self, *, is_listening: bool) -> None:
+        self.is_listening = is_listening
+        self.heard: list[tuple[list[Row], str]] = []
+
+    def hear(self, rows: list[Row], voice: OriginRights) -> None:
+        assert voice.rules is EVERYBODY
+        self.heard.append((rows, voice.origin))
+
+
+EVERYBODY = OriginRules(None)
+
+
+def local(core: Deliveries, readings: Sensors) -> LocalReaders:
+    return LocalReaders(cast(DataPlane, core), cast(Readings, readings), EVERYBODY)
+
+
+@pytest.mark.parametrize(("flags", "last"), [(Flags.LOGGED, 12), (Flags.CONTROL, 0)])
+def test_clients_get_a_batch_with_its_last_number_if_it_was_logged(flags: int, last: int) -> None:
+    core, readings = Deliveries(), Sensors(is_listening=False)
+    header = Header("far", 1, 10, 3, flags, 0, 0, 0)
+    rows: list[Row] = [("t", 0, b"1"), ("t", 0, b"2"), ("t", 0, b"3")]
+    local(core, readings).take(rows, header)
+    assert core.batches == [(rows, header.stream, last)]
+    assert readings.heard == []
+
+
+def test_sensors_hear_of_a_batch_what_is_new_and_in_time_in_the_name_of_its_origin() -> None:
+    core, readings = Deliveries(), Sensors(is_listening=True)
+    rows: list[Row] = [("t", 0, b"old"), ("t", 0, b"new"), ("t", 0, b"late")]
+    local(core, readings).take(rows, HEADER)
+    assert readings.heard == [([("t", 0, b"new")], "far")]
+
+
+@pytest.mark.parametrize(
+    ("filters", "is_listening", "reads"),
+    [((), False, False), (("a",), False, True), ((), True, True), (("a", "b"), True, True)],
+)
+def test_a_message_of_qos_0_is_read_where_a_client_subscribes_or_a_sensor_listens(
+    filters: tuple[str, ...], *, is_listening: bool, reads: bool
+) -> None:
+    core = Deliveries()
+    core.subscriptions = filters
+    assert local(core, Sensors(is_listening=is_listening)).reads_unlogged() is reads

@@ -48,11 +48,13 @@ class Process:
     """Stands in for a gateway, whose second life is slow to begin."""
 
     lives: list[Process]
+    fails = False
 
     def __init__(self, settings: Any, end: Any, read: Any, renewals: Renewals) -> None:
         self.renewals = renewals
         self.watched = WatchedTasks()
         self.may_begin = asyncio.Event()
+        self.reloads = 0
         if not self.lives:
             self.may_begin.set()
         self.lives.append(self)
@@ -64,14 +66,15 @@ class Process:
         pass
 
     async def reload(self) -> None:
-        pass
+        self.reloads += 1
+        if self.reloads == 1 and self.fails:
+            raise ZeroDivisionError("oops")
 
 
-@pytest.mark.usefixtures("process_of_a_service")
-async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_it_all_the_while(
-    manager: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> Any:
+    """Serve by stand-ins of a gateway; return the task."""
     monkeypatch.setattr(Process, "lives", [], raising=False)
+    monkeypatch.setattr(Process, "fails", fails)
     monkeypatch.setattr(service, "GatewayProcess", Process)
     # These would last in the process of the test.
     monkeypatch.setattr(freed_memory, "spare_the_loop", lambda: None)
@@ -83,7 +86,52 @@ async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_i
         keys=SimpleNamespace(service=None),
     )
     trial = TrialWatch(ConfigJudge(tmp_path / "none.toml", lambda _: settings), lambda: None)
-    serving = asyncio.create_task(service.serve(settings, trial))
+    return asyncio.create_task(service.serve(settings, trial))
+
+
+@pytest.mark.usefixtures("process_of_a_service")
+@pytest.mark.parametrize(
+    ("asked", "is_anew"), [(signal.SIGUSR2, True), (signal.SIGTERM, False), (signal.SIGINT, False)]
+)
+async def test_a_signal_ends_the_program_and_one_has_it_start_anew(
+    manager: socket.socket,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    asked: signal.Signals,
+    *,
+    is_anew: bool,
+) -> None:
+    serving = served(tmp_path, monkeypatch)
+    await notices_until(manager, READY)
+    os.kill(os.getpid(), asked)
+    async with asyncio.timeout(60):
+        assert await serving is is_anew
+    assert len(Process.lives) == 1
+
+
+@pytest.mark.usefixtures("process_of_a_service")
+async def test_a_reload_that_fails_is_told_of_and_the_next_is_served(
+    manager: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = served(tmp_path, monkeypatch, fails=True)
+    await notices_until(manager, READY)
+    (process,) = Process.lives
+    for reloads in (1, 2):
+        os.kill(os.getpid(), signal.SIGHUP)
+        async with asyncio.timeout(60):
+            while process.reloads < reloads or "reload" not in process.watched.failing:
+                await asyncio.sleep(0)
+    assert process.watched.failing["reload"] == "ZeroDivisionError: oops"
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(60):
+        await serving
+
+
+@pytest.mark.usefixtures("process_of_a_service")
+async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_it_all_the_while(
+    manager: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving = served(tmp_path, monkeypatch)
     assert "STOPPING=1" not in await notices_until(manager, READY)
     Process.lives[0].renewals.start_again()
     async with asyncio.timeout(60):

@@ -12,6 +12,7 @@ from typing import cast
 import pytest
 from authority import Authority
 from fleet_gateway import Fleet, FleetGateway, until
+from loop_turns import turns
 from ports import free_port
 
 from gateway.node.links.neighbours import Neighbours
@@ -207,3 +208,43 @@ async def test_without_a_time_for_it_nobody_is_dialled(fleet: Fleet) -> None:
     with pytest.raises(ConfigError, match="substitute_after_s"):
         a.write(substitute_after_s=-1.0)
         a.read()
+
+
+@pytest.mark.parametrize(
+    ("substitute_after_s", "expected_s"), [(8.0, 8.0), (60.0, 60.0), (61.0, 60.0), (600.0, 60.0)]
+)
+async def test_it_is_waited_for_as_long_as_is_told_and_half_of_a_members_time_at_most(
+    substitute_after_s: float, expected_s: float
+) -> None:
+    alone = Alone(OWN, substitute_after_s=substitute_after_s)
+    alone.known.update(MemberRecord("gw-old", 1, 0, "", "", "10.0.0.8", 1883))
+    second = 0
+    while not alone.dialled:
+        alone.part.handle_timer(float(second))
+        await turns(2)
+        second += 1
+    first_s = second - 1
+    assert 0.75 * expected_s <= first_s <= 1.25 * expected_s + 1
+    await alone.part.stop()
+
+
+async def test_a_change_of_links_or_of_the_tree_is_looked_at_once_it_has_settled() -> None:
+    alone = Alone(OWN)
+    assert alone.part.next_timer() == 0.0
+    alone.part.handle_timer(100.0)
+    assert alone.part.next_timer() == 100.0 + substitutes.LOOK_S
+    changes = (
+        lambda now: alone.part.link_up(1, "gw-b", now),
+        lambda now: alone.part.link_down(1, now),
+        alone.part.tree_changed,
+    )
+    for number, change in enumerate(changes, 1):
+        now = 100.0 + 10.0 * number
+        alone.part.handle_timer(now)
+        change(now + 1.0)
+        change(now + 2.0)
+        assert alone.part.next_timer() == now + 1.0 + substitutes.SETTLE_S
+    await alone.part.stop()
+    assert alone.part.next_timer() == math.inf
+    alone.part.tree_changed(200.0)
+    assert alone.part.next_timer() == math.inf
