@@ -118,6 +118,18 @@ async def test_dns_sd_that_can_not_begin_is_named_with_its_interfaces(
     assert raised.value.why.endswith("DNS-SD on 127.0.0.1, 127.0.0.2: Too many open files")
 
 
+async def test_an_attachment_that_is_stopped_dials_nobody_and_tells_of_no_fault(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    before = asyncio.all_tasks()
+    one = attached(neighbours=["127.0.0.1:1"])
+    await one.start("127.0.0.1", 1883)
+    assert asyncio.all_tasks() > before
+    await one.stop()
+    assert asyncio.all_tasks() == before
+    assert not [line for line in caplog.messages if "DNS-SD" in line]
+
+
 # -- the drain -------------------------------------------------------------------------------------
 
 

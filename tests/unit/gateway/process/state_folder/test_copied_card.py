@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
+from loop_clock import Clock
 
 from gateway.process.state_folder.copied_card import TOPIC, CopiedCard
 from tree_handler.batch import Entry, Flags, Header
@@ -52,3 +54,19 @@ async def test_nothing_is_said_of_anything_else(
     member = CopiedCard("gw-b", 7, Told().publish)
     member.receive(Entry(TOPIC + topic, payload), HEADER)
     assert not caplog.records
+
+
+async def test_it_is_said_again_every_ten_minutes_while_it_lasts(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock, told = Clock(), Told()
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio, "get_running_loop", lambda: clock)
+        keeper, member = CopiedCard("gw-a", 5, told.publish), CopiedCard("gw-b", 7, told.publish)
+    for minute in range(21):
+        clock.now_s = 60.0 * minute
+        keeper.kept_out("gw-b", 9)
+        keeper.kept_out("gw-c", 9)
+        member.receive(Entry(TOPIC + "gw-b", b"\x09"), HEADER)
+    assert [topic for topic, _ in told.sent] == [TOPIC + "gw-b", TOPIC + "gw-c"] * 3
+    assert len(caplog.records) == 3
