@@ -27,6 +27,7 @@ async def test_an_alert_is_taken_on_by_a_message_on_the_gateways_topic(
     gateway.access = '[alerts.mqtt]\ntopic = "alerts"'
     await gateway.start()
     assert gateway.process.status()["alerts"]["standing"] == 0
+    assert "-/-/gw-a/alerts/ack" in gateway.process.parts.readings.command_topics
     peer = Peer(*await asyncio.open_connection("127.0.0.1", gateway.port), Version.V5)
     assert await peer.connect("desk") == 0
     await peer.publish("-/-/gw-a/alerts/ack", b"none")
