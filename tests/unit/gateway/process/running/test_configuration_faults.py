@@ -1,4 +1,4 @@
-"""What is wrong with a configuration is told with the line that it stands in."""
+"""Faults of a configuration are told with the lines that they stand in."""
 
 from __future__ import annotations
 
