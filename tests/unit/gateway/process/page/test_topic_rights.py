@@ -10,8 +10,10 @@ import pytest
 
 from gateway.process.page import topic_api
 from gateway.process.page.api_request import ApiRequest
+from gateway.process.page.opening import PoliciesInUse
 from gateway.process.page.topic_api import TopicApi
 from gateway.process.page.topic_tap import TopicTap
+from gateway.trust.policy.explaining import Policies
 from gateway.trust.policy.policy import Policy, PolicyRules
 from gateway.trust.policy.principal import Principal
 from gateway.web.api_error import ApiError
@@ -188,3 +190,15 @@ async def test_200_retained_messages_are_shown_and_it_is_said_if_there_are_more(
     core = SimpleNamespace(retention=SimpleNamespace(walk=walk))
     told = await api(core).retained(asked())
     assert (len(told["messages"]), told["has_more"]) == (min(count, 200), is_cut)
+
+
+def test_messages_go_by_the_brokers_policy_where_it_has_one_and_all_else_does_not() -> None:
+    all_else, brokers = admins(), admins()
+    alone: Any = SimpleNamespace(policy=all_else, broker=SimpleNamespace(policy=None))
+    apart: Any = SimpleNamespace(policy=all_else, broker=SimpleNamespace(policy=brokers))
+    now = PoliciesInUse(alone)
+    assert now() == Policies(all_else, all_else)
+    now.follow(apart)
+    assert now() == Policies(brokers, all_else)
+    now.follow(alone)
+    assert now() == Policies(all_else, all_else)
