@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import pytest
 
@@ -15,6 +16,8 @@ from gateway.alerting.gateway_alerts import GatewayAlerts
 from gateway.alerting.judging import SeenByGateway
 from gateway.alerting.plan import AlertPlan
 from gateway.alerting.rules import RULES
+from gateway.base import build
+from gateway.process.console import metrics
 from gateway.process.console.exposition import by_label, histogram, render
 from gateway.process.console.watch_metrics import collect
 
@@ -113,3 +116,11 @@ def test_a_label_is_told_in_the_order_of_its_values() -> None:
             f'x{end}{{of="a"}} 1.0',
             f'x{end}{{of="b"}} 2.0',
         ]
+
+
+def test_the_version_and_pythons_are_labels_of_the_first_figure() -> None:
+    parts: Any = None
+    first = next(metrics.collect(parts, parts, parts, parts))
+    told = render([first]).decode().splitlines()
+    labels = f'python="{platform.python_version()}",version="{build.VERSION}"'
+    assert told[-1] == f"hedgerow_build_info{{{labels}}} 1.0"

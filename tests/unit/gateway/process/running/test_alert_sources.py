@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +19,7 @@ from gateway.broker.limits import Limits
 from gateway.process.fleet_status.machine import MachineReading
 from gateway.process.fleet_status.own_release import ReleaseReading
 from gateway.process.fleet_status.strain import StrainReading
-from gateway.process.running.alert_sources import AlertSources, MachineLook
+from gateway.process.running.alert_sources import AlertSources, MachineEyes, MachineLook
 from tree_handler.members.place import Place
 
 WRONG_PASSWORD = "connection refused (bad_user_name_or_password)"
@@ -66,7 +68,7 @@ class Gateway:
             "watched": SimpleNamespace(failing={"reload": "no"}),
             "elections": SimpleNamespace(count=6),
             "sensors": SimpleNamespace(look=lambda: ["finding"], unread={"hall": SensorRules()}),
-            "steady_s": lambda: 0.0,
+            "steady_s": lambda: 1_000.0,
         }
         self.sources = AlertSources(**parts)
 
@@ -95,7 +97,6 @@ async def test_what_the_parts_of_a_gateway_say_is_seen(gateway: Gateway) -> None
     assert (seen.failing, seen.untried) == ({"reload": "no"}, {"alerts by mail"})
     assert (seen.elections, seen.sensors) == (6, ["finding"])
     assert seen.unread_sensors == {"hall": SensorRules()}
-    assert seen.ahead_s > 1_700_000_000  # of a clock that stands at 0
 
 
 async def test_of_each_limit_that_all_clients_share_it_is_seen_how_near_it_is(
@@ -179,3 +180,20 @@ async def test_others_hear_of_whom_a_gateway_has_told_under_its_own_name_and_lif
     gateway.sources.say_told({"gw-b"})
     assert gateway.told == [({"gw-b"}, "gw-a", 7)]
     assert gateway.published == [("first", True), ("second", True)]
+
+
+async def test_the_wall_clock_is_ahead_of_one_that_nobody_sets_by_their_difference(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: 1_250.0)
+    assert gateway.sources.seen(LOOK).ahead_s == 250.0
+    assert gateway.sources.seen(LOOK).failed_logins == 0
+
+
+def test_a_machine_is_looked_at_where_its_disk_says_whether_it_takes_anything(
+    tmp_path: Path,
+) -> None:
+    seen = MachineEyes(tmp_path, tmp_path).look()
+    assert seen.is_read_only is False
+    assert seen.machine.disk_total_bytes is not None
+    assert MachineEyes(tmp_path / "none", tmp_path).look() == MachineLook.unseen()
