@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from gateway.broker import limits
 from gateway.process.configuration import keys
 from gateway.tools.handbook.configuration_page import with_reference
 
@@ -65,3 +67,14 @@ def test_a_key_knows_its_default_and_whether_a_file_has_to_have_it() -> None:
         "gateway.state_dir",
         "tree.key_file",
     ]
+
+
+def test_a_key_knows_its_bounds_and_what_it_may_be() -> None:
+    found = {key.path: key for key in keys.all_keys()}
+    bounds = {path: key.bounds for path, key in found.items() if key.table == "limits"}
+    assert bounds == {
+        f"limits.{one.name}": limits.RANGES.get(one.name) for one in fields(limits.Limits)
+    }
+    assert found["gateway.latitude"].bounds == (-90, 90)
+    assert found["gateway.id"].bounds is None
+    assert found["log.durability"].choices == ("write", "sync")
