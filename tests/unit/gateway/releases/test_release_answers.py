@@ -540,3 +540,34 @@ def test_the_command_goes_back_resumes_watches_and_tells_what_is_on_trial(
 def test_the_command_says_why_it_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--root", str(tmp_path), "status"]) == 1
     assert capsys.readouterr().err == f"releases: {tmp_path}/venv: No such file or directory\n"
+
+
+def test_the_command_watches_until_the_trial_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("1-old", "2-new"):
+        (tmp_path / "releases" / name).mkdir(parents=True)
+        (tmp_path / "releases" / name / "installed").touch()
+    folder = ReleaseFolder(tmp_path)
+    folder.switch("1-old")
+    monkeypatch.setattr(command, "SystemdService", DoesAll)
+    own = ["--root", str(tmp_path), "--config", str(tmp_path / "hedgerow.toml")]
+    assert command.main([*own, "try", "2-new", "--within-s", "0"]) == 0
+    assert folder.current() == "2-new"
+    assert command.main([*own, "watch"]) == 0
+    assert (folder.current(), folder.trial()) == ("1-old", None)
+
+
+def test_the_command_takes_no_delta_that_is_longer_than_the_archive_that_it_makes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "releases/1-old").mkdir(parents=True)
+    (tmp_path / "releases/1-old/installed").touch()
+    (tmp_path / "releases/1-old/wheels.tar").write_bytes(b"base")
+    (tmp_path / "delta").write_bytes(bytes(4))
+    of = ("rebuild", "1-old", str(tmp_path / "delta"), str(tmp_path / "made"))
+    assert command.main(["--root", str(tmp_path), *of, "--size", "3", "--sha256", "0" * 64]) == 1
+    assert capsys.readouterr().err == (
+        f"releases: {tmp_path}/delta has 4 bytes: at most 3 are taken\n"
+    )
+    assert not (tmp_path / "made").exists()

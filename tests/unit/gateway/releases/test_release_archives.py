@@ -226,3 +226,24 @@ def test_an_empty_archive_and_one_beyond_the_limit_begin_no_delta(
     # FIPS 180-2, appendix B.1.
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert archive.told(file) == WantedArchive(3, digest)
+
+
+def test_a_delta_may_be_as_long_as_the_archive_that_it_makes_and_not_longer(
+    tmp_path: Path, made: Path
+) -> None:
+    base, new = tmp_path / "base", tmp_path / "new"
+    base.write_bytes(b"base")
+    new.write_bytes(bytes(1000))
+    data, told = delta_of(base, new).read_bytes(), wanted(new)
+    padded = tmp_path / "padded.zst"
+    for length in (told.size + 1, told.size):
+        # RFC 8878, section 3.1.2: a frame that is skipped.
+        more = length - len(data) - 8
+        padded.write_bytes(
+            data + bytes.fromhex("502a4d18") + more.to_bytes(4, "little") + bytes(more)
+        )
+        if length > told.size:
+            why = refused(base, padded, made, told.size, told.sha256)
+            assert why == f"{padded} has 1001 bytes: at most 1000 are taken"
+    archive.rebuild(base, padded, made, told)
+    assert made.read_bytes() == new.read_bytes()

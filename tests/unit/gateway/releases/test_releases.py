@@ -543,3 +543,15 @@ def test_a_second_trial_that_can_not_begin_leaves_the_first_one_open(
         guard_of(FixedLinkFolder(tmp_path), Machine()).try_release(NEWER, 60)
     assert folder.trial() == before
     assert folder.current() == NEW
+
+
+def test_nobody_is_asked_for_answers_of_a_release_that_can_not_be_confirmed(
+    folder: ReleaseFolder,
+) -> None:
+    guard = guard_of(folder, Machine(), listeners := Answering(schemes=["mqtt"]))
+    guard.try_release(NEW, 60)
+    with pytest.raises(TrialError, match="not on trial"):
+        guard.confirm(NEWER)
+    assert listeners.asked == ()
+    guard.confirm(NEW)
+    assert listeners.asked == ("mqtt",)
