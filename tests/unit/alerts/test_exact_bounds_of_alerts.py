@@ -62,6 +62,13 @@ def test_a_silence_lasts_up_to_31_days_and_begins_within_366() -> None:
             desk.silence(EVERYBODY, 1.0, NOW_US, begins_us=begins_us)
 
 
+def test_silences_are_numbered_from_1_one_by_one() -> None:
+    desk = Desk().desk
+    assert [desk.silence(EVERYBODY, 60.0, NOW_US).number for _ in range(3)] == [1, 2, 3]
+    desk.end_silence(3)
+    assert desk.silence(EVERYBODY, 60.0, NOW_US).number == 4, "no number comes again"
+
+
 def test_there_are_100_silences_and_one_that_ends_gives_its_place_back() -> None:
     desk = Desk().desk
     numbers = [desk.silence(EVERYBODY, 60.0, NOW_US).number for _ in range(100)]

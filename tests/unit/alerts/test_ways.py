@@ -191,6 +191,18 @@ def test_what_is_said_behind_a_status_that_takes_is_not_waited_for() -> None:
         assert time.monotonic() - begun_s < PATIENCE_S / 2
 
 
+@pytest.mark.parametrize(
+    ("status", "is_taken"), [(199, False), (200, True), (299, True), (300, False)]
+)
+def test_a_status_from_200_to_299_takes_and_no_other(status: int, is_taken: bool) -> None:
+    with serving(says(b"HTTP/1.1 %d Word\r\nContent-Length: 0\r\n\r\n" % status)) as server:
+        if is_taken:
+            webhook(server.url).take([RAISED])
+            return
+        with pytest.raises(OSError, match=f"^answers {status}$"):
+            webhook(server.url).take([RAISED])
+
+
 def test_nobody_there_is_an_error_of_the_network() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -212,6 +224,18 @@ def test_a_webhook_gets_json_that_it_can_check() -> None:
     signed = signature(b"a secret", headers["webhook-id"], "1700000000", body)
     assert headers["webhook-signature"] == f"v1,{signed}"
     assert b"a secret" not in server.requests[-1]
+
+
+def test_a_webhook_is_told_the_site_of_alerts_that_are_all_of_one() -> None:
+    elsewhere = msgspec.structs.replace(RAISED, site="campus/south")
+    with serving(OK) as server:
+        for records, site in (
+            ([RAISED], "campus/north"),
+            ([RAISED, CLEARED], "campus/north"),
+            ([RAISED, elsewhere], ""),
+        ):
+            webhook(server.url).take(records)
+            assert server.body()["site"] == site
 
 
 def test_a_server_of_another_authority_is_told_nothing(tmp_path: Path) -> None:
@@ -538,6 +562,25 @@ def test_a_wrong_address_keeps_nobody_else_waiting_and_is_told() -> None:
             way.take([CLEARED])
     assert not isinstance(failed.value, RecordsRefusedError), "somebody may mend the server"
     assert [to for to, *_ in box.mails] == [["ops@example.org"]]
+
+
+def test_a_mail_server_is_told_that_no_more_comes() -> None:
+    class Left(Mailbox):
+        """Knows whether its client said that it leaves."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_quit = threading.Event()
+
+        async def handle_QUIT(self, *_: Any) -> str:  # noqa: N802
+            self.has_quit.set()
+            return "221 Bye"
+
+    box = Left()
+    with mailing(box) as port:
+        mail(port).take([RAISED])
+        assert box.has_quit.wait(PATIENCE_S / 4)
+    assert len(box.mails) == 1
 
 
 def test_a_mail_server_that_never_ends_its_greeting_is_left() -> None:
