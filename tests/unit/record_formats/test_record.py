@@ -220,6 +220,8 @@ def test_records_are_read_together_where_each_is_a_good_number_that_a_table_hold
     assert plain_records([payload(), whole]) == PlainRecords(
         ["host/load1", "b"], ["Cel", "V"], [2.25, 2.0], [7, 8], [1.5, 3.0]
     )
+    assert plain(payload()) == ("host/load1", "Cel", 2.25, 7, 1.5)
+    assert repr(plain(whole)) == "('b', 'V', 2.0, 8, 3.0)"
     for odd in (math.nan, math.inf, -math.inf, 2**53 + 1, "1.5", True, None):
         assert plain(payload(v=odd)) is None
         assert plain_records([payload(), payload(v=odd)]) is None

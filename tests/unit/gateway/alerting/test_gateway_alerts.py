@@ -484,3 +484,49 @@ def test_a_pause_of_the_machine_counts_as_three_looks_or_a_minute(
     assert bool(gateway.alerts.told) == is_told
     gateway.look(well(temperature_cel=90.0), 1.0)
     assert [one.change for one in gateway.alerts.told] == ([] if is_told else ["raised"])
+
+
+def test_the_lost_gateways_that_were_told_of_are_named_and_no_other_alerts() -> None:
+    gateway = OneGateway()
+    assert gateway.alerts.telling == frozenset()
+    gateway.look(well())
+    gateway.alerts.silence(AlertMatcher.of({"gateway": "gw-hushed"}), 36_000, 0, "key:alice", "")
+    for _ in range(2 * MINUTE):
+        gateway.look(well(is_read_only=True))
+    assert gateway.taken == []
+    assert gateway.alerts.telling == frozenset(), "a disk is no gateway"
+    for _ in range(60 * MINUTE):
+        gateway.look(well(is_read_only=True, links=1, away=["gw-b", "gw-hushed"]))
+    rules_of = {one["gateway"]: one["rule"] for one in gateway.alerts.document()["alerts"]}
+    assert rules_of == {
+        "gw-a": rules.DISK_READ_ONLY,
+        "gw-b": rules.GATEWAY_AWAY,
+        "gw-hushed": rules.GATEWAY_AWAY,
+    }
+    assert gateway.alerts.telling == {"gw-b"}, "nobody was told of the silenced one"
+
+
+def test_figures_have_the_last_look_and_what_was_told_by_rule() -> None:
+    gateway = OneGateway()
+    assert gateway.alerts.figures().seen is None
+    gateway.look(well())
+    gateway.look(seen := well(is_read_only=True))
+    found = gateway.alerts.figures()
+    assert found.seen == seen
+    assert {about: n for about, n in found.standing.items() if n} == {
+        (rules.DISK_READ_ONLY, "critical"): 1
+    }
+    assert {rule for rule, _ in found.standing} == set(PLAN.terms)
+    assert list(found.ways) == ["mail", "ntfy"]
+
+
+def test_the_end_of_what_escalated_is_held_by_quiet_hours_as_any_end_is() -> None:
+    all_day = AlertRoute(AlertMatcher(), ("ntfy",), quiet_min=(0, 24 * 60 - 1))
+    to_all = replace(ESCALATED, ways=("ntfy",))
+    gateway = OneGateway(replace(PLAN, routes=(all_day, to_all)))
+    told = wrong_for(gateway, 6 * MINUTE, is_read_only=True)
+    assert told == [("ntfy", "raised", rules.DISK_READ_ONLY)]
+    assert wrong_for(gateway, 10 * MINUTE, is_read_only=False) == []
+    assert gateway.alerts.document()["alerts"] == []
+    (waiting,) = gateway.alerts.state.ways["ntfy"].waiting
+    assert waiting.record.change == "cleared"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ from unreadable_files import Unopened
 from alerts import outgoing
 from alerts.desk import trial
 from alerts.matcher import AlertMatcher
-from alerts.record import AlertRecord, RecordsRefusedError
+from alerts.record import AlertRecord, Change, RecordsRefusedError
 from alerts.terms import AlertRoute
 from cloud_ingest.fleet.alerts import AlertBook
 from cloud_ingest.fleet.outgoing import OutgoingAlerts, OutgoingState
@@ -173,6 +174,31 @@ def test_routes_say_what_goes_where_and_the_end_goes_where_the_begin_went(spool:
     assert ntfy.names == []
 
 
+def test_who_was_told_of_an_alert_is_told_of_its_end_whatever_the_routes_are_by_then(
+    spool: Spool,
+) -> None:
+    mail, ntfy = Way(), Way()
+
+    def changed(change: Change, number: int = 0) -> AlertRecord:
+        return msgspec.structs.replace(records(1)[0], change=change, number=number)
+
+    def sent() -> object:
+        return json.loads(spool.file.read_bytes())["sent"]
+
+    first = spool.ways([AlertRoute(AlertMatcher(), ("mail",))], mail=mail, ntfy=ntfy)
+    first.take([changed("raised")])
+    assert sent() == {"silent-0": ["mail"]}
+    until(lambda: mail.names)
+    first.close()
+    again = spool.ways([AlertRoute(AlertMatcher(), ("ntfy",))], mail=mail, ntfy=ntfy)
+    again.take([changed("reminded", 1), *records(1, "hot")])
+    assert sent() == {"silent-0": ["mail"], "hot-0": ["ntfy"]}
+    again.take([changed("cleared")])
+    assert sent() == {"hot-0": ["ntfy"]}, "what is over is forgotten"
+    until(lambda: len(mail.names) == 3 and ntfy.names)
+    assert ntfy.names == [records(1, "hot")[0].delivery_id]
+
+
 def test_what_a_way_never_takes_is_dropped_and_counted(spool: Spool) -> None:
     way = Way(RecordsRefusedError("answers 422"))
     spool.ways(mail=way).take(records(1))
@@ -239,7 +265,9 @@ def test_a_wrong_file_is_named_with_its_field(
     assert "--ways" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("process_of_a_service")
 def test_the_folder_of_what_waits_is_made_or_named(tmp_path: Path) -> None:
+    os.umask(0)
     alerts = AlertsSection(syslog=SyslogSection("127.0.0.1:1"))
     made = fleet_ways.opened(FleetWaysSection(tmp_path / "a/b", alerts))
     made.take(records(1))
