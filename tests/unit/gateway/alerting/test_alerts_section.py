@@ -230,6 +230,9 @@ def test_authorities_or_a_secret_that_can_not_be_read_are_named_with_their_field
         open_ways(AlertsSection(webhook=webhook), "gw")
     told = f"alerts.webhook.ca_file: {none}: No such file or directory"
     assert str(raised.value) == told
+    with pytest.raises(ConfigError) as raised:
+        open_ways(AlertsSection(webhook=WebhookSection("https://gw.example.org", none)), "gw")
+    assert str(raised.value) == f"alerts.webhook.secret_file: {none}: No such file or directory"
     for text in ("", "\nbehind\n", "a\tb\n"):
         file.write_text(text)
         file.chmod(0o600)

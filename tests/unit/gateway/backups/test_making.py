@@ -13,6 +13,7 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -277,9 +278,11 @@ def test_sigterm_ends_the_command_as_an_error_does() -> None:
     assert ended.value.code == 128 + signal.SIGTERM
 
 
+@pytest.mark.usefixtures("process_of_a_service")
 def test_the_command_leaves_a_whole_archive_for_its_owner_alone_or_none(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    os.umask(0)
     systemctl(gateway.folder, "echo 0", monkeypatch)
     monkeypatch.setattr(making, "end_in_order", lambda: None)
     (to := gateway.folder / "out").mkdir()
@@ -316,3 +319,52 @@ def test_a_folder_that_can_not_be_read_spoils_the_backup(
     monkeypatch.setattr(os, "walk", lambda top, **how: refuse(top, **how) if how else walk(top))
     with pytest.raises(PermissionError, match="Permission denied"):
         gateway.archive()
+
+
+def test_the_archive_has_mode_owner_time_and_kind_of_all_that_is_there(gateway: Gateway) -> None:
+    file, folder = gateway.state / "first.log", gateway.state / "inner"
+    folder.mkdir(mode=0o750)
+    file.chmod(0o640)
+    os.utime(file, (1, 1_500_000_000.75))
+    os.utime(folder, (1, 1_400_000_000))
+    with tarfile.open(fileobj=io.BytesIO(gateway.archive())) as tar:
+        found = {path: tar.getmember(str(path).lstrip("/")) for path in (file, folder)}
+    stat = file.stat()
+    of_file, of_folder = found[file], found[folder]
+    assert (of_file.isfile(), of_file.mode, of_file.mtime) == (True, 0o640, 1_500_000_000)
+    assert (of_file.uid, of_file.gid, of_file.size) == (stat.st_uid, stat.st_gid, len(BEFORE))
+    assert (of_folder.isdir(), of_folder.mode, of_folder.size) == (True, 0o750, 0)
+    assert of_folder.mtime == 1_400_000_000
+
+
+class WritesInPlace(io.BytesIO):
+    """Takes an archive, and before its first piece changes files as no gateway does."""
+
+    def __init__(self, *files: Path) -> None:
+        super().__init__()
+        self._files = list(files)
+
+    def write(self, chunk: Any, /) -> int:
+        while self._files:
+            path = self._files.pop()
+            path.write_bytes(b"n" * path.stat().st_size)
+        return super().write(chunk)
+
+
+def test_files_of_up_to_64_kib_are_copied_while_the_gateway_is_held(tmp_path: Path) -> None:
+    config, state = tmp_path / "config", tmp_path / "state"
+    for folder in (config, state):
+        folder.mkdir()
+    files = {"small": making.SMALL_BYTES, "large": making.SMALL_BYTES + 1}
+    for name, size in files.items():
+        (state / name).write_bytes(b"o" * size)
+    out = WritesInPlace(*(state / name for name in files))
+    making.write(out, config, state, lambda: None, tmp_path)
+    out.seek(0)
+    last: dict[str, bytes] = {}
+    with tarfile.open(fileobj=out) as tar:
+        for name in files:
+            member = tar.extractfile(str(state / name).lstrip("/"))
+            assert member is not None
+            last[name] = member.read()[-1:]
+    assert last == {"small": b"o", "large": b"n"}

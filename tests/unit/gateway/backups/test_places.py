@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from gateway.backups import places, published_trials
 from gateway.backups.making import BackupError
 from gateway.backups.places import MAX_LISTED, FolderPlace, PlaceKeys, RclonePlace, place_of
+from gateway.backups.trials import BackupTrial
 
 
 class AskedRclone:
@@ -193,6 +195,9 @@ def test_a_file_has_its_name_only_when_it_is_whole(rclone: AskedRclone, tmp_path
         f"copyto {tmp_path}/a place:b/gw-a.1.part",
         "moveto place:b/gw-a.1.part place:b/gw-a.1",
     ]
+    for place in (remote(), place_of("s3://b/", PlaceKeys())):  # a store has it whole or not at all
+        place.put(tmp_path / "a", "gw-a.1")
+        assert rclone.calls() == [f"copyto {tmp_path}/a place:b/gw-a.1"]
     remote().put(tmp_path / "a", "gw-a.1")
     remote().remove("gw-a.1")
     assert rclone.calls() == [f"copyto {tmp_path}/a place:b/gw-a.1", "deletefile place:b/gw-a.1"]
@@ -208,10 +213,12 @@ def from_rclone(_tmp_path: Path, rclone: AskedRclone) -> places.BackupPlace:
     return remote()
 
 
+@pytest.mark.usefixtures("process_of_a_service")
 @pytest.mark.parametrize("made", [from_folder, from_rclone])
 def test_an_archive_is_fetched_for_this_user_alone_up_to_the_length_that_it_may_have(
     made: Callable[[Path, AskedRclone], places.BackupPlace], tmp_path: Path, rclone: AskedRclone
 ) -> None:
+    os.umask(0)
     place = made(tmp_path, rclone)
     place.get("gw-a.1", tmp_path / "whole", 10)
     assert (tmp_path / "whole").stat().st_size == 10
@@ -287,6 +294,16 @@ def test_an_interrupted_backup_leaves_no_rclone_behind(
     assert ended[0].returncode == -9
 
 
+def test_once_rclone_has_ended_nothing_waits_for_its_time_any_more(rclone: AskedRclone) -> None:
+    rclone.does("echo '[]'")
+    before = set(threading.enumerate())
+    remote().listed("gw-a")
+    remote().remove("gw-a.1")
+    for timer in set(threading.enumerate()) - before:
+        timer.join(20.0)
+        assert not timer.is_alive()
+
+
 class GivesUp:
     """A place that has a trial's file, and does not give it."""
 
@@ -303,3 +320,20 @@ class GivesUp:
 def test_the_word_of_a_trial_that_can_not_be_read_is_none(data: bytes | None) -> None:
     place: places.BackupPlace = GivesUp(data)  # type: ignore[assignment]
     assert published_trials.fetched(place, {"gw-a.trial.json": 5}, "gw-a") is None
+
+
+def test_the_word_of_a_trial_is_fetched_if_it_was_listed_and_has_up_to_4_kib(
+    tmp_path: Path,
+) -> None:
+    place = FolderPlace(tmp_path)
+    trial = BackupTrial(5.0, "gw-a.1", False, "it is cut off")
+    published_trials.leave(place, "gw-a", trial)
+    file = tmp_path / "gw-a.trial.json"
+    for length, is_taken in ((4096, True), (4097, False)):
+        file.write_bytes(file.read_bytes().ljust(length))
+        found = published_trials.fetched(place, place.listed("gw-a"), "gw-a")
+        assert found == (trial if is_taken else None)
+    file.write_bytes(file.read_bytes().rstrip())
+    for listed in ({}, {file.name: 0}, {"gw-b.trial.json": 5}):
+        assert published_trials.fetched(place, listed, "gw-a") is None
+    assert published_trials.fetched(place, {file.name: 1}, "gw-a") == trial

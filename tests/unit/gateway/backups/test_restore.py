@@ -421,6 +421,35 @@ def test_what_was_unpacked_is_the_services_and_the_configuration_its_groups(
     }
 
 
+def test_what_stays_of_the_configuration_stays_its_owners(
+    pi: Pi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = pi.archive()
+    (pi.config / "link").symlink_to("nowhere")
+    owners = {path: (number, number + 100) for number, path in enumerate(pi.config.rglob("*"), 7)}
+    owners[pi.config] = (5, 6)
+    lstat = Path.lstat
+    monkeypatch.setattr(
+        Path,
+        "lstat",
+        lambda path: (
+            SimpleNamespace(st_uid=owners[path][0], st_gid=owners[path][1])
+            if path in owners
+            else lstat(path)
+        ),
+    )
+    owned: dict[Path, tuple[int, int]] = {}
+
+    def own(path: Path, user: int, group: int, *, follow_symlinks: bool) -> None:
+        assert not follow_symlinks
+        owned[path] = (user, group)
+
+    monkeypatch.setattr(os, "chown", own)
+    pi.unpack(archive)
+    copy = restore.beside(pi.config)
+    assert owned == {copy / path.relative_to(pi.config): of for path, of in owners.items()}
+
+
 def test_a_user_that_is_not_there_leaves_nothing_unpacked(
     pi: Pi, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
