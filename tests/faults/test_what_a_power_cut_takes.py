@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from failing_calls import FailingCalls, Fault
 
+from alerts.desk import trial
+from alerts.record import AlertRecord
+from gateway.alerting.spooled_ways import SpooledWays
 from gateway.base import replaced_file
+from gateway.sensors.catalogue import Workshop
+from gateway.sensors.stock import SensorStock
 
 EIO = Fault("EIO-once", errno.EIO)
 
@@ -19,6 +24,13 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Failin
     calls = FailingCalls(tmp_path, monkeypatch)
     replaced_file.replace(tmp_path / "small", b"old", is_durable=True)
     return tmp_path / "small", calls
+
+
+class NeverAsked:
+    """A way out that nothing reaches within the time of a test."""
+
+    def take(self, records: Sequence[AlertRecord]) -> None:
+        raise AssertionError(records)
 
 
 Small = tuple[Path, FailingCalls]
@@ -51,6 +63,34 @@ def test_a_name_that_is_forced_at_last_stays(small: Small) -> None:
     replaced_file.sync_folder(path.parent)
     calls.cut_power(path.parent)
     assert path.read_bytes() == b"new"
+
+
+def test_a_sensor_that_was_added_is_there_after_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = FailingCalls(tmp_path, monkeypatch)
+    stock = SensorStock(tmp_path / "sensors.json", Workshop().build)
+    for name in ("pump", "lamp"):
+        plan = stock.with_added({"type": "switch", "name": name})
+        stock.write(plan)
+        stock.take(plan)
+    calls.cut_power(tmp_path)
+    again = SensorStock(tmp_path / "sensors.json", Workshop().build)
+    found = again.recalled([], Workshop().build)
+    assert [one.sensor.name for one in found.all] == ["pump", "lamp"]
+
+
+def test_what_was_taken_for_a_way_out_waits_for_it_after_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = FailingCalls(tmp_path, monkeypatch)
+    ways = SpooledWays(tmp_path / "ways.json", {"mail": NeverAsked()})
+    ways.take(trial("gw-a", "campus/north", 1_700_000_000_000_000))
+    ways.close()
+    calls.cut_power(tmp_path)
+    again = SpooledWays(tmp_path / "ways.json", {"mail": NeverAsked()})
+    again.close()
+    assert again.figures()["mail"].waiting == 2
 
 
 def _fail_on_sync(calls: FailingCalls, work: Callable[[], None], which: int) -> None:

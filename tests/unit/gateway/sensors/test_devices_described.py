@@ -155,3 +155,18 @@ def test_who_serves_children_is_told_when_one_comes_or_goes_and_of_nothing_else(
     children.follow(None)
     children.remove("a")
     assert told == [2, 1]
+
+
+def test_a_table_says_more_of_all_sensors_that_its_driver_makes() -> None:
+    more = {"resource_type": "outdoor", "attributes": {"bed": "1"}, "resolution": 0.5}
+    built = build_sensors([{"type": "host", **more}])
+    assert len(built) > 1
+    for one in built:
+        sensor = one.sensor
+        told = (sensor.resource_type, dict(sensor.attributes), sensor.resolution)
+        assert told == ("outdoor", {"bed": "1"}, 0.5)
+    (plain,) = build_sensors([{"type": "switch", "name": "pump"}])
+    assert (plain.sensor.resource_type, plain.sensor.resolution) == ("switch", 0.0)
+    for resolution in (0, -1):
+        with pytest.raises(SensorConfigError, match=r"resolution: -?[01] is not greater than 0"):
+            build_sensors([{"type": "switch", "name": "pump", "resolution": resolution}])

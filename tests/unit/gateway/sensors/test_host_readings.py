@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -92,3 +94,21 @@ def test_what_the_machine_tells_has_units_and_only_the_disk_may_wait() -> None:
         "host/net-received": ("B", "network-bytes", True),
         "host/net-sent": ("B", "network-bytes", True),
     }
+
+
+@pytest.mark.parametrize(
+    ("blocks", "free", "available", "told"),
+    [
+        (1000, 400, 300, 0.667),  # of 900 that anybody may have, root's own 100 are left out
+        (1000, 400, 400, 0.6),
+        (1000, 1000, 950, 0.0),
+        (1000, 100, 0, 1.0),
+        (0, 0, 0, 0.0),
+    ],
+)
+def test_of_a_disk_what_is_used_is_told_of_what_anybody_may_write(
+    blocks: int, free: int, available: int, told: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = SimpleNamespace(f_blocks=blocks, f_bfree=free, f_bavail=available)
+    monkeypatch.setattr(os, "statvfs", {"/srv": found}.__getitem__)
+    assert host.disk_used("/srv") == told

@@ -347,6 +347,45 @@ async def test_bme280_8_1_the_values_of_the_data_sheets_example(bus: Bus) -> Non
     assert units == {"temperature": "Cel", "humidity": "%RH", "pressure": "Pa"}
 
 
+def whole_pascal(p: tuple[int, ...], adc: int, fine: int) -> float:
+    """Pressure by the data sheet's other way, in whole numbers of 64 bits (BME280, section 4.2.3).
+
+    Where C would divide a negative number, this rounds another way: by less than a step.
+    """
+    p1, p2, p3, p4, p5, p6, p7, p8, p9 = p
+    x = fine - 128_000
+    offset = x * x * p6 + (x * p5 << 17) + (p4 << 35)
+    scale = ((1 << 47) + (x * x * p3 >> 8) + (x * p2 << 12)) * p1 >> 33
+    found = ((1_048_576 - adc << 31) - offset) * 3125 // scale
+    found += (p9 * (found >> 13) * (found >> 13) >> 25) + (p8 * found >> 19)
+    return ((found >> 8) + (p7 << 4)) / 256
+
+
+@given(
+    p=st.tuples(
+        st.integers(30_000, 40_000),
+        st.integers(-12_000, -8_000),
+        st.integers(2_000, 6_000),
+        st.integers(-10_000, 10_000),
+        st.integers(-1_000, 1_000),
+        st.integers(-100, 100),
+        st.integers(0, 20_000),
+        st.integers(-20_000, 0),
+        st.integers(0, 10_000),
+    ),
+    adc_p=st.integers(200_000, 500_000),
+    adc_t=st.integers(300_000, 700_000).filter(lambda adc: adc != 0x80000),
+)
+def test_bme280_pressure_is_that_of_the_data_sheets_whole_numbers(
+    p: tuple[int, ...], adc_p: int, adc_t: int
+) -> None:
+    calibration = bme280.Calibration.parse(*chip(p=p))
+    assert calibration.p == p
+    fine = calibration.fine_temperature(adc_t)
+    found = bme280.values(calibration, measured(adc_p, adc_t, ADC_H))
+    assert found["pressure"] == pytest.approx(whole_pascal(p, adc_p, round(fine)), abs=2.0)
+
+
 @given(
     h=st.tuples(
         st.integers(0, 255),

@@ -394,6 +394,52 @@ def test_a_start_with_a_driver_that_hangs_names_it_and_leaves_out_one_that_was_a
         (folder / "let-go").touch()
 
 
+MADE_IN = """
+import pathlib
+import threading
+
+from gateway.sensors.sensor import Sensor
+
+
+class Own(Sensor):
+    def __init__(self, name, **options):
+        super().__init__(name, **options)
+        with (pathlib.Path(__file__).parent / "made").open("a") as made:
+            made.write(f"{name} in {threading.current_thread().name}\\n")
+
+    def read(self):
+        return 21.5
+"""
+
+
+def test_each_sensor_of_ones_own_is_made_once_in_a_thread_that_may_be_left(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "own_made_in.py").write_text(MADE_IN)
+
+    def own_one(name: str, **more: object) -> dict[str, object]:
+        return {"type": "own_made_in:Own", "name": name, **more}
+
+    def made() -> list[str]:
+        told = (tmp_path / "made").read_text().splitlines()
+        (tmp_path / "made").write_text("")
+        return told
+
+    build = BoundedWorkshop(Workshop(tmp_path), limit_s=60.0)
+    first = build.at_start([own_one("a"), switch("b"), own_one("c")])
+    assert [each.sensor.name for each in first] == ["a", "b", "c"]
+    assert [each.where for each in first] == ["sensors[0]", "sensors[1]", "sensors[2]"]
+    assert made() == ["a in driver made", "c in driver made"]
+    changed = own_one("c", interval_s=5.0)
+    again = build.at_start([own_one("d"), changed, switch("b"), own_one("a")], known=first)
+    assert [each.sensor.name for each in again] == ["d", "c", "b", "a"]
+    assert again[3].sensor is first[0].sensor
+    assert made() == ["d in driver made", "c in driver made"]
+    with pytest.raises(SensorConfigError, match=r"sensors\[1\].name: a second sensor named 'e'"):
+        build.at_start([own_one("e"), own_one("e")])
+    assert made() == ["e in driver made"]
+
+
 def test_a_check_of_a_configuration_names_a_driver_that_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
