@@ -12,7 +12,7 @@ import pytest
 from gateway.coap.sensors.resources import SensorResources
 from gateway.coap.well_known import CountedSite
 from gateway.sensors.catalogue import build_sensors
-from gateway.sensors.device_resource import ChildResource, ChildResources
+from gateway.sensors.device_resource import HANDLERS, ChildResource, ChildResources
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
 from gateway.sensors.sensor import Sensor
@@ -170,3 +170,13 @@ def test_a_table_says_more_of_all_sensors_that_its_driver_makes() -> None:
     for resolution in (0, -1):
         with pytest.raises(SensorConfigError, match=r"resolution: -?[01] is not greater than 0"):
             build_sensors([{"type": "switch", "name": "pump", "resolution": resolution}])
+
+
+def test_a_method_is_handled_by_what_can_be_called_under_its_name() -> None:
+    child = Own(handle_post=lambda call: "posted", handle_put=None)
+    call: Any = object()
+    told = {
+        method: None if (handler := child.handler_of(method)) is None else handler(call)
+        for method in (*HANDLERS, "TRACE", "")
+    }
+    assert told == {**dict.fromkeys([*HANDLERS, "TRACE", ""]), "GET": "own", "POST": "posted"}

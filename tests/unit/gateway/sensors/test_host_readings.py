@@ -62,6 +62,8 @@ def test_a_disk_that_is_not_there_is_no_reading() -> None:
     assert 0 <= host.disk_used("/") <= 1
     with pytest.raises(FileNotFoundError):
         host.disk_used("/none/such")
+    with pytest.raises(FileNotFoundError):
+        host.host_sensors(disk="/none/such")
 
 
 def test_a_temperature_is_read_where_the_machine_has_a_chip_for_it(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.sensors.schedule import Schedule
+from gateway.sensors.schedule import MAX_BACK_OFF_S, Schedule, back_off_s
 
 
 def test_a_name_is_due_at_once_and_then_at_its_interval() -> None:
@@ -39,6 +39,14 @@ def test_a_removed_name_is_not_due_and_one_put_on_again_counts_once() -> None:
     assert schedule.due(9.9) == []
     schedule.remove("b")
     assert schedule.next_timer() is None
+
+
+def test_the_pause_after_a_failure_doubles_up_to_five_minutes_or_the_interval() -> None:
+    assert [back_off_s(10.0, failures) for failures in range(1, 8)] == [
+        *(10.0, 20.0, 40.0, 80.0, 160.0),
+        *(MAX_BACK_OFF_S, MAX_BACK_OFF_S),
+    ]
+    assert {back_off_s(400.0, failures) for failures in (1, 2, 10_000)} == {400.0}
 
 
 @given(
