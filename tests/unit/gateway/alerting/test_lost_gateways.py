@@ -159,6 +159,7 @@ def test_what_it_has_told_of_it_says_once_in_each_life() -> None:
     seen = Seen()
     seen.loses("gw-leaf")
     (entry,) = seen.lost.to_say(["gw-leaf", "gw-back-again"], "gw-head", 1)
+    assert entry.qos == 1
     assert entry.topic == TOLD_TOPIC + "gw-leaf"
     assert AbsenceNotice.decode(entry.payload) == AbsenceNotice("gw-leaf", 1, 0)
     assert seen.lost.to_say(["gw-leaf"], "gw-head", 1) == []
@@ -192,3 +193,14 @@ def test_of_more_lost_gateways_than_are_remembered_the_first_is_forgotten(
     assert seen.lost.look().lost == {"gw-leaf", "gw-next"}
     seen.loses("gw-leaf", "gw-next", "gw-head")
     assert seen.lost.look().lost == {"gw-next", "gw-head"}
+
+
+def test_who_is_lost_again_is_remembered_as_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_gateways, "MAX_LOST", 2)
+    seen = Seen()
+    seen.loses("gw-leaf")
+    seen.loses("gw-leaf", "gw-next")
+    seen.loses("gw-next")
+    seen.loses("gw-leaf", "gw-next")
+    seen.loses("gw-leaf", "gw-next", "gw-head")
+    assert seen.lost.look().lost == {"gw-leaf", "gw-head"}

@@ -175,3 +175,39 @@ def test_whatever_is_read_each_rule_says_one_thing(values: list[float | str | No
     numbers = [value for value in values if isinstance(value, float)]
     is_out = any(not -1 <= value <= 1 for value in numbers)
     assert any(one.rule == rules.SENSOR_RANGE and one.is_wrong for one in found) == is_out
+
+
+def test_what_is_judged_of_a_value_is_what_a_rule_of_it_can_find_wrong() -> None:
+    found = SensorRules.of(
+        {
+            "low": 0,
+            "still": {"stuck_s": 1},
+            "all": {"stuck_s": 60, "high": 5, "margin": 2.5},
+        }
+    )
+    judged = {
+        name: (found.judges_range(name), found.judges_stuck(name))
+        for name in ("bed", "bed/still", "bed/all")
+    }
+    assert judged == {"bed": (True, False), "bed/still": (True, True), "bed/all": (True, True)}
+    nothing = SensorRules.of({})
+    assert (nothing.judges_range("bed"), nothing.judges_stuck("bed")) == (False, False)
+    assert SensorRules.of({"high": 0}).judges_range("bed")
+    assert found.of_value("bed/all/other") == found.rule
+    assert not nothing.rule.is_any
+    assert SensorRules.of({"stuck_s": 0.5}).rule.is_any
+
+
+def test_the_margin_fits_twice_between_low_and_high() -> None:
+    assert SensorRules.of({"low": 1, "high": 5, "margin": 2}).rule.margin == 2.0
+    with pytest.raises(SensorRuleError) as raised:
+        SensorRules.of({"low": 1, "high": 5, "margin": 2.5})
+    assert str(raised.value) == "low: 1 with twice the margin of 2.5 is above high, 5"
+
+
+def test_a_sensor_that_says_no_more_is_silent_after_three_intervals_or_a_minute() -> None:
+    usual = SensorRules.of({})
+    assert [usual.silent_after_s(each) for each in (1.0, 20.0, 20.5, 100.0)] == [
+        *(60.0, 60.0, 61.5, 300.0)
+    ]
+    assert [SensorRules.of({"silent_s": s}).silent_after_s(100.0) for s in (0, 5)] == [0.0, 5.0]

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.backups import notes, trials
-from gateway.backups.backup_state import BackupFiles, BackupState, standing
+from gateway.backups.backup_state import OVERDUE_DAYS, BackupFiles, BackupState, standing
 from gateway.backups.trials import BackupTrial
 from gateway.process.fleet_status.own_status import OwnStatus
 from gateway.process.fleet_status.pace import StatusPace
@@ -70,6 +70,28 @@ def test_without_settings_backups_are_off_and_what_cannot_be_read_is_not_known(
     assert files.read().backup == "overdue"
     (tmp_path / notes.NOTED).write_text("[" * 100_000)
     assert files.read().backup == "none yet"
+
+
+@pytest.mark.parametrize(
+    ("line", "days"),
+    [
+        ("overdue_days = 2", 2),
+        ("overdue_days = 0", OVERDUE_DAYS),
+        ("overdue_days = -1", OVERDUE_DAYS),
+        ('overdue_days = "2"', OVERDUE_DAYS),
+        ("overdue_days = true", OVERDUE_DAYS),
+        ("overdue_days = inf", OVERDUE_DAYS),
+        ("", OVERDUE_DAYS),
+    ],
+)
+def test_a_backup_is_overdue_after_the_days_of_the_settings_or_the_usual_ones(
+    line: str, days: float, tmp_path: Path
+) -> None:
+    settings = tmp_path / "backup.toml"
+    settings.write_text(line)
+    for age_s, found in ((days * DAY_S, "good"), (days * DAY_S + 1, "overdue")):
+        notes.write(tmp_path, {"good": {**GOOD, "at": NOW_S - age_s}})
+        assert BackupFiles(settings, tmp_path, lambda: NOW_S).read().backup == found
 
 
 KEYS = ("good", "failure", "trial", "at", "at_s", "why", "is_well", "backup")

@@ -303,6 +303,11 @@ def test_the_command_leaves_a_whole_archive_for_its_owner_alone_or_none(
     systemctl(gateway.folder, "echo 0", monkeypatch)
     assert making.main() == 1
     assert capsys.readouterr().err == f"backup: {gateway.state}: No such file or directory\n"
+    (gateway.config / "hedgerow.toml").unlink()
+    assert making.main() == 1
+    assert capsys.readouterr().err == (
+        f"backup: {gateway.config}/hedgerow.toml: No such file or directory\n"
+    )
     assert [path.name for path in to.iterdir()] == ["a"]
     assert (to / "a").read_bytes() == whole
 

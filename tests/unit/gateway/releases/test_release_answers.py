@@ -97,6 +97,17 @@ def test_what_is_no_dtls_is_refused() -> None:
         question.answered(b"\x15\xfe\xfd" + bytes(12))
 
 
+@pytest.mark.parametrize("version", ["feff", "fefd"])
+def test_dtls_is_known_by_the_first_byte_of_its_handshake(version: str) -> None:
+    question = DtlsQuestion(bytes(32))
+    record = bytes.fromhex(f"16{version}") + bytes(10)
+    for kind in (3, 2):  # HelloVerifyRequest, ServerHello
+        assert question.answered(record + bytes([kind]))
+    for data in (record, record + b"\x01", record + b"\x0e", b"\x16\xfe\xfe" + bytes(10) + b"\x03"):
+        with pytest.raises(ValueError, match=f"^{data.hex()} in place of a HelloVerifyRequest$"):
+            question.answered(data)
+
+
 def test_listeners_are_asked_where_this_machine_reaches_them() -> None:
     told = {
         "listeners": {
