@@ -206,6 +206,33 @@ def test_what_is_closed_is_told_to_be_over_and_raised_anew_if_it_is_wrong_still(
     assert again.raised.alert != alert.raised.alert
 
 
+def test_each_reminder_comes_as_long_after_the_last_one_as_the_first_after_the_begin() -> None:
+    watched = Watched(remind_s=50.5)
+    watched.look(wrong("hot"))
+    told = [bool(watched.look(wrong("hot"))) for _ in range(18)]
+    assert told == [*[False] * 5, True] * 3
+
+
+def test_who_takes_on_or_closes_an_alert_has_that_of_its_name_and_no_other() -> None:
+    watched = Watched()
+    seen = wrong("disk-full"), wrong("hot"), wrong("hot", "gw-b")
+    watched.look(*seen)
+    pending = watched.state.alerts[0]
+    assert (pending.raised.rule, pending.is_open) == ("disk-full", False)
+    first, second = watched.desk.standing
+    assert watched.desk.acknowledge(second.raised.alert, "ada", "", 5).raised.gateway == "gw-b"
+    assert [one.taken_on is not None for one in watched.desk.standing] == [False, True]
+    for change in (
+        lambda: watched.desk.acknowledge(pending.raised.alert, "ada", "", 5),
+        lambda: watched.desk.close(pending.raised.alert, 5),
+    ):
+        with pytest.raises(AlertNotFoundError, match="no alert 'disk-full:gw-a:"):
+            change()
+    (over,) = watched.desk.close(second.raised.alert, watched.wall_us)
+    assert over.alert == second.raised.alert
+    assert list(watched.desk.standing) == [first]
+
+
 @pytest.mark.parametrize("is_missed_later", [False, True])
 def test_a_site_that_is_larger_than_what_is_remembered_is_one_alert(is_missed_later: bool) -> None:
     watched = Watched()

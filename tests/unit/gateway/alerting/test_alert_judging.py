@@ -231,6 +231,27 @@ def test_of_a_neighbour_that_the_tree_has_lost_its_neighbours_say_nothing() -> N
 
 
 @pytest.mark.parametrize(
+    ("dialled", "seen", "is_unsure"),
+    [
+        (lost("10.0.0.2:8883", "gw-c"), {}, False),
+        (lost("10.0.0.2:8883", None), {}, False),
+        (lost("10.0.0.2:8883", "gw-b"), {"missing": {"gw-b"}}, True),
+        (lost("10.0.0.2:8883", None), {"missing": {"gw-c"}}, True),
+        (lost("10.0.0.2:8883", None), {"forgotten": {"gw-c"}}, True),
+        (lost("10.0.0.2:8883", None) | {"fails_since_s": None}, {}, True),
+        (lost("10.0.0.2:8883", None), {"missing": {"gw-d"}, "forgotten": {"gw-e"}}, False),
+    ],
+)
+def test_an_alert_of_a_neighbour_goes_on_by_its_name_unless_another_one_says_all(
+    dialled: dict[str, Any], seen: dict[str, Any], is_unsure: bool
+) -> None:
+    about = (rules.NEIGHBOUR_AWAY, "gw-c", "10.0.0.2:8883")
+    judged = GatewayJudge().look(replace(WELL, dialled=[dialled], **seen), 1000.0, {about: None})
+    wrong = {one.subject for one in judged.wrong if one.rule == rules.NEIGHBOUR_AWAY}
+    assert (about in judged.unsure, wrong) == (is_unsure, set() if is_unsure else {about})
+
+
+@pytest.mark.parametrize(
     ("days", "rule", "message"),
     [
         (thresholds.ENDING_DAYS, None, ""),

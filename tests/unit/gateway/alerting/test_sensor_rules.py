@@ -127,6 +127,35 @@ def test_at_the_margin_an_alert_neither_begins_nor_ends() -> None:
     assert bed.is_wrong(rules.SENSOR_RANGE) is False
 
 
+@pytest.mark.parametrize(
+    ("value", "is_wrong"),
+    [
+        *((-0.25, True), (0.0, None), (0.25, None), (0.5, False), (2, False)),
+        *((3.5, False), (3.75, None), (4, None), (4.25, True), (True, None), ("high", None)),
+    ],
+)
+def test_a_value_is_well_by_its_margin_and_wrong_beyond_its_range(
+    value: object, is_wrong: bool | None
+) -> None:
+    bed = Bed(low=0.0, high=4.0, margin=0.5)
+    bed.reads(value)
+    for _ in range(2):  # nothing is read between two looks
+        assert bed.is_wrong(rules.SENSOR_RANGE) is is_wrong
+
+
+def test_numbers_of_rules_are_taken_at_the_ends_of_their_ranges() -> None:
+    most_s = 31 * 86_400.0
+    found = SensorRules.of({"silent_s": most_s, "stuck_s": most_s, "margin": 0})
+    assert (found.silent_s, found.rule.stuck_s, found.rule.margin) == (most_s, most_s, 0.0)
+    assert SensorRules.of({"silent_s": 0, "stuck_s": 0}).silent_s == 0.0
+    for key in ("silent_s", "stuck_s"):
+        for wrong in (most_s + 1, -0.5):
+            with pytest.raises(SensorRuleError, match=f"^{key}: .* is not from 0 to 2"):
+                SensorRules.of({key: wrong})
+    with pytest.raises(SensorRuleError, match=r"^margin: -1 is not from 0 to inf$"):
+        SensorRules.of({"margin": -1})
+
+
 def test_each_value_of_a_sensor_has_its_own_rule() -> None:
     bed = Bed(stuck_s=60, temperature={"low": 1, "high": 30}, state={"stuck_s": 0})
     bed.reads(40.0, part="temperature")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import threading
@@ -197,6 +198,21 @@ def test_who_was_told_of_an_alert_is_told_of_its_end_whatever_the_routes_are_by_
     assert sent() == {"hot-0": ["ntfy"]}, "what is over is forgotten"
     until(lambda: len(mail.names) == 3 and ntfy.names)
     assert ntfy.names == [records(1, "hot")[0].delivery_id]
+
+
+def test_the_log_says_once_why_a_way_fails_and_nothing_of_one_that_is_well_again(
+    spool: Spool, caplog: pytest.LogCaptureFixture
+) -> None:
+    way = Way(OSError("no route"))
+    times_s = itertools.count(0, 1_000)  # a way that has failed is left alone for a while
+    made = SpooledWays(spool.file, {"mail": way}, gather_s=0, clock=lambda: float(next(times_s)))
+    spool.open.append(made)
+    made.take(records(1))
+    until(lambda: way.tries >= 3)
+    way.error = None
+    until(lambda: made.figures()["mail"].delivered == 1)
+    told = [one for one in caplog.messages if one.startswith("alerts by mail")]
+    assert told == ["alerts by mail: no route"]
 
 
 def test_what_a_way_never_takes_is_dropped_and_counted(spool: Spool) -> None:

@@ -48,8 +48,8 @@ class Pi:
         found = (path for top in (self.config, self.state) for path in top.rglob("*"))
         return {str(path): path.read_bytes() for path in found if path.is_file()}
 
-    def unpack(self, archive: Path) -> None:
-        restore.unpack(archive, "gw-south", self.config, self.state)
+    def unpack(self, archive: Path) -> bool:
+        return restore.unpack(archive, "gw-south", self.config, self.state)
 
     def step(self, *arguments: str) -> int:
         """Take a step as the playbook does."""
@@ -224,8 +224,9 @@ def test_another_archive_does_not_overwrite_a_restore_that_was_not_ended(
 def test_a_restore_that_was_cut_off_goes_on_with_the_same_archive(pi: Pi) -> None:
     archive = pi.archive()
     pi.write("of now")
-    pi.unpack(archive)
+    assert pi.unpack(archive)
     restore.swap(pi.config, pi.state)
+    assert not pi.unpack(archive), "it is there already"
     (pi.state / "acknowledged since").touch()
     assert pi.step("unpack", str(archive), "--id", "gw-south") == 0
     assert [pi.step(step) for step in ("swap", "keep")] == [0, 0]

@@ -124,6 +124,16 @@ def test_listeners_are_asked_where_this_machine_reaches_them() -> None:
     assert len(asked_of({"listeners": {"mqtt": ["127.0.0.1:1"] * 1000}})) == LISTENERS_MAX
 
 
+def test_a_listener_has_a_port_from_1_to_65535() -> None:
+    def asked(port: object) -> list[int]:
+        return [one.port for one in asked_of({"listeners": {"mqtt": [f"gw:{port}"]}})]
+
+    assert (asked(1), asked(65_535)) == ([1], [65_535])
+    for port in (0, 65_536, -1, "", "1x"):
+        with pytest.raises(ValueError, match=rf"^listeners\.mqtt: 'gw:{port}' is not host:port$"):
+            asked(port)
+
+
 @pytest.mark.parametrize(
     ("told", "field"),
     [
