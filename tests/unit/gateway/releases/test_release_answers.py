@@ -97,6 +97,19 @@ def test_what_is_no_dtls_is_refused() -> None:
         question.answered(b"\x15\xfe\xfd" + bytes(12))
 
 
+def test_a_dtls_server_is_asked_by_one_whole_hello_that_offers_what_gateways_take() -> None:
+    data = DtlsQuestion(random := bytes(range(32))).data
+    record, handshake, hello = data[:13], data[13:25], data[25:]
+    length = len(hello).to_bytes(3)
+    assert record == bytes.fromhex("16fefd") + bytes(8) + (len(data) - 13).to_bytes(2)
+    assert handshake == b"\x01" + length + bytes(5) + length, "one fragment"
+    assert hello[:36] == b"\xfe\xfd" + random + bytes(2), "no session, no cookie"
+    # PSK and ECDHE_ECDSA, with AES in CCM or GCM (RFC 6655, 7251, 5289, 5487).
+    assert hello[36:50].hex() == "000c" + "c0a4" + "c0a8" + "c0ae" + "c02b" + "c02c" + "00a8"
+    assert hello[50:54] == b"\x01\0" + (len(hello) - 54).to_bytes(2), "not compressed"
+    assert DtlsQuestion(bytes(32)).data != data
+
+
 @pytest.mark.parametrize("version", ["feff", "fefd"])
 def test_dtls_is_known_by_the_first_byte_of_its_handshake(version: str) -> None:
     question = DtlsQuestion(bytes(32))
