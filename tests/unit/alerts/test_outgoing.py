@@ -88,6 +88,17 @@ def test_of_too_many_reminders_go_first_then_what_is_over_then_the_oldest() -> N
     assert waiting.state.dropped == 3
 
 
+def test_of_too_many_what_is_critical_stays_for_longer_than_what_is_older_and_less() -> None:
+    waiting = queue()
+    critical = msgspec.structs.replace(record(1), severity="critical")
+    waiting.add([critical, record(2), record(3)])
+    waiting.add(record(10 + n) for n in range(MAX_WAITING - 3))
+    assert (len(waiting.state.waiting), waiting.state.dropped) == (MAX_WAITING, 0)
+    waiting.add([record(5000)])
+    assert [one.record.since_us for one in waiting.state.waiting][:3] == [1, 3, 10]
+    assert (len(waiting.state.waiting), waiting.state.dropped) == (MAX_WAITING, 1)
+
+
 @given(st.lists(st.sampled_from(["raised", "reminded", "cleared"]), max_size=30), st.integers(1, 9))
 def test_however_much_comes_no_more_waits_than_may(changes: list[str], each: int) -> None:
     waiting = queue()

@@ -356,11 +356,14 @@ class WritesInPlace(io.BytesIO):
         return super().write(chunk)
 
 
-def test_files_of_up_to_64_kib_are_copied_while_the_gateway_is_held(tmp_path: Path) -> None:
+def test_files_of_up_to_64_kib_and_sqlites_own_are_copied_while_the_gateway_is_held(
+    tmp_path: Path,
+) -> None:
     config, state = tmp_path / "config", tmp_path / "state"
     for folder in (config, state):
         folder.mkdir()
-    files = {"small": making.SMALL_BYTES, "large": making.SMALL_BYTES + 1}
+    large = making.SMALL_BYTES + 1
+    files = {"small": making.SMALL_BYTES, "large": large, "a-wal": large, "a-journal": large}
     for name, size in files.items():
         (state / name).write_bytes(b"o" * size)
     out = WritesInPlace(*(state / name for name in files))
@@ -372,4 +375,4 @@ def test_files_of_up_to_64_kib_are_copied_while_the_gateway_is_held(tmp_path: Pa
             member = tar.extractfile(str(state / name).lstrip("/"))
             assert member is not None
             last[name] = member.read()[-1:]
-    assert last == {"small": b"o", "large": b"n"}
+    assert last == {"small": b"o", "large": b"n", "a-wal": b"o", "a-journal": b"o"}

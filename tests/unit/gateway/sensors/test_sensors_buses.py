@@ -177,7 +177,13 @@ def test_a_wrong_table_of_a_pin_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "module", "extra"),
-    [("gpio-in", "gpiozero", "gpio"), ("gpio-out", "gpiozero", "gpio"), ("i2c", "smbus2", "i2c")],
+    [
+        ("gpio-in", "gpiozero", "gpio"),
+        ("gpio-out", "gpiozero", "gpio"),
+        ("i2c", "smbus2", "i2c"),
+        ("sht3x", "smbus2", "i2c"),
+        ("bme280", "smbus2", "i2c"),
+    ],
 )
 def test_a_library_that_is_missing_is_named_with_its_extra(
     monkeypatch: pytest.MonkeyPatch, kind: str, module: str, extra: str

@@ -688,6 +688,16 @@ def test_what_is_sent_names_no_file_and_no_code(table: dict[str, object], named:
 # -- the command -----------------------------------------------------------------------------------
 
 
+def test_a_change_that_is_sent_names_no_file_either(tmp_path: Path) -> None:
+    one = stock(tmp_path)
+    one.take(one.with_added({"type": "host"}))
+    with pytest.raises(SensorConfigError, match="disk: only the configuration may say this"):
+        one.with_changed("host/load1", {"disk": "/root"})
+    assert one.with_changed("host/load1", {"interval_s": 5.0}).tables == [
+        {"type": "host", "interval_s": 5.0}
+    ]
+
+
 def test_a_table_is_written_as_keys_and_values() -> None:
     pairs = ["type=switch", "name=bed/pump", "interval_s=2.5", "pin=17", "attributes.position=roof"]
     assert command.table([*pairs, "retain=true", 'title="a = b"']) == {
