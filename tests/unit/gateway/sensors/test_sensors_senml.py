@@ -280,7 +280,7 @@ def test_a_label_that_stands_twice_says_two_things_and_is_refused(
 
 
 @pytest.mark.parametrize("form", [CONTENT_FORMAT, CBOR_FORMAT])
-@pytest.mark.parametrize("count", [0, 1, 20, 21, 23, 24, 255, 256, 500])
+@pytest.mark.parametrize("count", [0, 1, 5, 6, 10, 11, 20, 21, 23, 24, 255, 256, 500])
 async def test_a_pack_that_is_written_in_turns_has_the_same_bytes(count: int, form: int) -> None:
     records = [SenmlRecord(f"floor/{number}", number / 4, 5e8) for number in range(count)]
     written = await encoded_in_turns("gw/", records, form)
