@@ -342,37 +342,51 @@ def test_the_archive_has_mode_owner_time_and_kind_of_all_that_is_there(gateway: 
     assert of_folder.mtime == 1_400_000_000
 
 
-class WritesInPlace(io.BytesIO):
-    """Takes an archive, and before its first piece changes files as no gateway does."""
+class CutsShort(io.BytesIO):
+    """Takes an archive, and before its first piece makes a file shorter."""
 
-    def __init__(self, *files: Path) -> None:
+    def __init__(self, file: Path) -> None:
         super().__init__()
-        self._files = list(files)
+        self._file: Path | None = file
 
     def write(self, chunk: Any, /) -> int:
-        while self._files:
-            path = self._files.pop()
-            path.write_bytes(b"n" * path.stat().st_size)
+        if self._file is not None:
+            os.truncate(self._file, self._file.stat().st_size - 1)
+            self._file = None
         return super().write(chunk)
+
+
+def is_copied(name: str, folder: Path, **files: int) -> bool:
+    """Return whether a file of these, by their sizes, is read before the gateway goes on."""
+    config, state = folder / "config", folder / "state"
+    for each in (config, state):
+        each.mkdir(exist_ok=True)
+    for file, size in files.items():
+        (state / file).write_bytes(bytes(size))
+    try:
+        making.write(CutsShort(state / name), config, state, lambda: None, folder)
+    except making.BackupError as error:
+        assert f"{name} became shorter" in str(error)
+        return False
+    return True
 
 
 def test_files_of_up_to_64_kib_and_sqlites_own_are_copied_while_the_gateway_is_held(
     tmp_path: Path,
 ) -> None:
-    config, state = tmp_path / "config", tmp_path / "state"
-    for folder in (config, state):
-        folder.mkdir()
-    large = making.SMALL_BYTES + 1
-    files = {"small": making.SMALL_BYTES, "large": large, "a-wal": large, "a-journal": large}
-    for name, size in files.items():
-        (state / name).write_bytes(b"o" * size)
-    out = WritesInPlace(*(state / name for name in files))
-    making.write(out, config, state, lambda: None, tmp_path)
-    out.seek(0)
-    last: dict[str, bytes] = {}
-    with tarfile.open(fileobj=out) as tar:
-        for name in files:
-            member = tar.extractfile(str(state / name).lstrip("/"))
-            assert member is not None
-            last[name] = member.read()[-1:]
-    assert last == {"small": b"o", "large": b"n", "a-wal": b"o", "a-journal": b"o"}
+    most = making.SMALL_BYTES
+    for name, size, expected in (
+        ("a", most, True),
+        ("a", most + 1, False),
+        ("a-wal", most + 1, True),
+        ("a-journal", most + 1, True),
+    ):
+        assert is_copied(name, tmp_path, **{name: size}) is expected
+
+
+def test_small_files_are_copied_up_to_so_many_bytes_of_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(making, "COPIED_BYTES", 100)
+    copied = {name: is_copied(name, tmp_path, a=60, b=40, c=20) for name in ("a", "b", "c")}
+    assert copied == {"a": True, "b": True, "c": False}
