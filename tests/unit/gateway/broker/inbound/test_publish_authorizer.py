@@ -1,4 +1,4 @@
-"""Messages that a client publishes: whether it passes, as what it is delivered, and what it is told."""
+"""Messages that a client publishes: how one passes, is delivered, and what the client is told."""
 
 from __future__ import annotations
 
