@@ -14,6 +14,7 @@ import pytest
 
 from gateway.base import event_loop
 from gateway.base.event_log import lines
+from gateway.process import running
 from gateway.process.running import restart
 from gateway.tools import cli
 from gateway.tools.commands import serving
@@ -44,6 +45,14 @@ def outcome(
         result = end.code
     told = capsys.readouterr()
     return result, told.out, told.err
+
+
+def replace_service(serve: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have another service served than a gateway's, which brings all that it has."""
+    module: Any = ModuleType("service")
+    module.serve = serve
+    monkeypatch.setitem(sys.modules, "gateway.process.running.service", module)
+    monkeypatch.setattr(running, "service", module, raising=False)  # who has imported it before
 
 
 @pytest.mark.parametrize("words", LINES, ids=" ".join)
@@ -100,9 +109,7 @@ def test_an_event_loop_that_is_not_there_is_a_wrong_use(
         work.close()
         raise event_loop.EventLoopError("HEDGEROW_EVENT_LOOP: 'x' is none")
 
-    module: Any = ModuleType("service")  # that of a gateway brings all that it has
-    module.serve = serve
-    monkeypatch.setitem(sys.modules, "gateway.process.running.service", module)
+    replace_service(serve, monkeypatch)
     monkeypatch.setattr(event_loop, "run", run)
     monkeypatch.setattr(lines, "begin", lambda _: None)
     assert serving.main(["run", "--config", str(file)]) == 2
@@ -124,9 +131,7 @@ def test_a_gateway_that_wishes_to_start_again_is_started_in_the_place_of_this_pr
         served.append(settings.gateway.id)
         return wishes
 
-    module: Any = ModuleType("service")
-    module.serve = serve
-    monkeypatch.setitem(sys.modules, "gateway.process.running.service", module)
+    replace_service(serve, monkeypatch)
     monkeypatch.setattr(restart, "in_place", lambda: restarted.append(True))
     monkeypatch.setattr(lines, "begin", lambda _: None)
     assert serving.main(["run", "--config", str(file)]) == 0
@@ -150,9 +155,7 @@ def test_the_log_goes_to_a_file_too_where_one_is_wished(
     async def serve(*_: object) -> bool:
         return False
 
-    module: Any = ModuleType("service")
-    module.serve = serve
-    monkeypatch.setitem(sys.modules, "gateway.process.running.service", module)
+    replace_service(serve, monkeypatch)
     monkeypatch.setattr(lines, "begin", levels.append)
     monkeypatch.setattr(lines, "also_to", written.append)
     line = ["run", "--config", str(file), *(word.format(tmp_path) for word in words)]
