@@ -18,6 +18,7 @@ from gateway.sensors.host import host_sensors
 from gateway.sensors.mqtt_form import MqttForm
 from gateway.sensors.options import SensorConfigError
 from gateway.sensors.sampler import Sampler
+from gateway.sensors.senml import CONTENT_FORMAT
 from gateway.sensors.sensor import Sensor
 from gateway.sensors.values import shown
 from gateway.tools.commands.resources import readings
@@ -86,7 +87,7 @@ async def test_wherever_a_reading_is_shown_it_is_short_and_its_record_is_exact()
         as_json = await get(path, 110)
         assert json.loads(as_json)[0]["v"] == 0.269
         assert cbor2.loads(await get(path, 112))[0][2] == 0.269
-    assert readings(as_json)[0].split()[1] == "0.269"
+    assert readings(as_json, CONTENT_FORMAT)[0].split()[1] == "0.269"
     sampler.push(disk, (await sampler.current(disk)).value)
     (record,) = records
     assert record.value == NOISY
@@ -97,7 +98,10 @@ async def test_wherever_a_reading_is_shown_it_is_short_and_its_record_is_exact()
 
 def test_a_command_shows_all_digits_of_a_counter() -> None:
     pack = json.dumps([{"n": "a", "v": 123456789.0, "t": 0}, {"n": "b", "v": NOISY, "t": 0}])
-    assert [line.split()[1] for line in readings(pack.encode())] == ["123456789", "0.269"]
+    assert [line.split()[1] for line in readings(pack.encode(), CONTENT_FORMAT)] == [
+        "123456789",
+        "0.269",
+    ]
 
 
 def test_a_table_says_the_resolution_and_the_class_does_else() -> None:
