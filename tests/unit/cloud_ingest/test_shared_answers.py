@@ -129,7 +129,8 @@ async def test_what_failed_or_was_given_up_is_told_to_who_asked_and_to_nobody_el
         await kept.answer(("tree", 1), failing)
     work.may_end.clear()
     asked = [asyncio.ensure_future(kept.answer(("tree", at), work)) for at in range(3)]
-    await asyncio.sleep(0)
+    while work.count < 2:  # both threads have one, and the third waits
+        await asyncio.sleep(0.001)
     threads.shutdown(wait=False, cancel_futures=True)
     work.may_end.set()
     found = await asyncio.gather(*asked, return_exceptions=True)
