@@ -130,8 +130,10 @@ class ShownTerminal:
         self.press(key)
         await until(lambda: fcntl.ioctl(self._theirs, termios.FIONREAD, bytes(4)) == bytes(4))
 
-    def stop_output(self) -> None:
-        """Take nothing more, as after Ctrl-S."""
+    async def stop_output(self) -> None:
+        """Take nothing more, as after Ctrl-S, once the command sleeps: no frame is half written."""
+        status = Path(f"/proc/{self.process.pid}/status")
+        await until(lambda: "\nState:\tS" in status.read_text())
         termios.tcflow(self._theirs, termios.TCOOFF)
 
     def go_on(self) -> None:
@@ -318,11 +320,11 @@ async def test_a_terminal_that_takes_nothing_is_not_waited_for(gateway: GatewayA
         await shown.shows("valve")
         shown.press("p")
         await shown.shows("paused")
-        shown.stop_output()
+        await shown.stop_output()
         await shown.press_and_be_heard("3")
         shown.go_on()
         await shown.shows("3 clients")
-        shown.stop_output()
+        await shown.stop_output()
         await shown.press_and_be_heard("4")
         shown.process.send_signal(signal.SIGTERM)
         assert await shown.ended() == 0
