@@ -370,7 +370,7 @@ def readings(payload: bytes, content_format: int) -> list[str]:
     try:
         records = senml.decode(payload, content_format)
         rows = [_row(record) for record in records]
-    except (senml.SenmlError, ValueError, OverflowError, OSError) as error:  # of a device's clock
+    except (ValueError, OverflowError, OSError) as error:  # SenML's, or of a device's clock
         raise ReadingsError(str(error)) from error
     if not rows:
         raise ReadingsError("no readings")

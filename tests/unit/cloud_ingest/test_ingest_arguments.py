@@ -67,11 +67,23 @@ def test_what_a_job_is_told_is_read() -> None:
 @pytest.mark.parametrize(
     ("master", "is_one"),
     [
-        *(("local", True), ("local[*]", True), ("local[12]", True), ("local[2,4]", True)),
-        *(("local[0]", False), ("local[]", False), ("local[2,0]", False), ("locals", False)),
-        *(("local-cluster[2,1,1024]", True), ("local-cluster[]", False)),
-        *(("spark://h:7077", True), ("k8s://https://h", True), ("spark://", False)),
-        *(("yarn", True), ("yarn2", False), ("mesos://h", False), ("", False)),
+        ("local", True),
+        ("local[*]", True),
+        ("local[12]", True),
+        ("local[2,4]", True),
+        ("local[0]", False),
+        ("local[]", False),
+        ("local[2,0]", False),
+        ("locals", False),
+        ("local-cluster[2,1,1024]", True),
+        ("local-cluster[]", False),
+        ("spark://h:7077", True),
+        ("k8s://https://h", True),
+        ("spark://", False),
+        ("yarn", True),
+        ("yarn2", False),
+        ("mesos://h", False),
+        ("", False),
     ],
 )
 def test_a_master_has_a_form_that_spark_knows(

@@ -239,7 +239,9 @@ def test_looking_for_what_was_left_and_a_folder_that_is_done_with_hold_no_file_o
     (place / "hedgerow-spark-c").mkdir()
     with scratch("spark") as folder, scratch("spark") as other:
         assert {path.name for path in place.iterdir()} == {
-            *("hedgerow-spark-c", folder.name, other.name),
+            "hedgerow-spark-c",
+            folder.name,
+            other.name,
         }
         assert folder.name.startswith("hedgerow-spark-")
         assert (folder / LOCK).stat().st_mode & 0o777 == 0o600

@@ -39,8 +39,12 @@ class Lives:
 @pytest.mark.parametrize(
     ("pause_us", "is_live"),
     [
-        *((5 * S_US - 1, False), (5 * S_US, True), (10 * S_US, True)),
-        *((20 * S_US, True), (20 * S_US + 1, False), (0, False)),
+        (5 * S_US - 1, False),
+        (5 * S_US, True),
+        (10 * S_US, True),
+        (20 * S_US, True),
+        (20 * S_US + 1, False),
+        (0, False),
     ],
 )
 def test_a_record_is_live_if_it_came_at_the_pace_at_which_it_was_sent(

@@ -203,7 +203,9 @@ def test_a_span_begins_with_its_start_and_ends_before_its_end(tmp_path: Path) ->
     assert values(start=NOW, end=NOW + MICRO) == [2.0, 5.0, 7.0]
     assert values(start=NOW, end=NOW) == []
     assert values(start=NOW.replace(tzinfo=None), end=(NOW + MICRO).replace(tzinfo=None)) == [
-        *(2.0, 5.0, 7.0)
+        2.0,
+        5.0,
+        7.0,
     ]
 
 

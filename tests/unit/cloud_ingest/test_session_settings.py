@@ -130,8 +130,11 @@ def test_a_session_of_this_process_is_closed_to_the_network_and_has_the_kept_cla
 @pytest.mark.parametrize(
     ("given", "master"),
     [
-        *(("local", "local"), ("local[*]", "local[*,4]"), ("local[9999]", "local[9999,4]")),
-        *(("local[2,3]", "local[2,3]"), ("local[10000]", "local[10000]")),
+        ("local", "local"),
+        ("local[*]", "local[*,4]"),
+        ("local[9999]", "local[9999,4]"),
+        ("local[2,3]", "local[2,3]"),
+        ("local[10000]", "local[10000]"),
     ],
 )
 def test_a_task_of_this_process_is_tried_as_often_as_a_cluster_tries_it(

@@ -130,8 +130,17 @@ def test_at_the_margin_an_alert_neither_begins_nor_ends() -> None:
 @pytest.mark.parametrize(
     ("value", "is_wrong"),
     [
-        *((-0.25, True), (0.0, None), (0.25, None), (0.5, False), (2, False)),
-        *((3.5, False), (3.75, None), (4, None), (4.25, True), (True, None), ("high", None)),
+        (-0.25, True),
+        (0.0, None),
+        (0.25, None),
+        (0.5, False),
+        (2, False),
+        (3.5, False),
+        (3.75, None),
+        (4, None),
+        (4.25, True),
+        (True, None),
+        ("high", None),
     ],
 )
 def test_a_value_is_well_by_its_margin_and_wrong_beyond_its_range(
@@ -237,6 +246,9 @@ def test_the_margin_fits_twice_between_low_and_high() -> None:
 def test_a_sensor_that_says_no_more_is_silent_after_three_intervals_or_a_minute() -> None:
     usual = SensorRules.of({})
     assert [usual.silent_after_s(each) for each in (1.0, 20.0, 20.5, 100.0)] == [
-        *(60.0, 60.0, 61.5, 300.0)
+        60.0,
+        60.0,
+        61.5,
+        300.0,
     ]
     assert [SensorRules.of({"silent_s": s}).silent_after_s(100.0) for s in (0, 5)] == [0.0, 5.0]

@@ -35,8 +35,17 @@ async def test_all_that_an_operator_asks_a_gateway_for_is_at_its_path(
         codes = {
             path: (await client.request("GET", f"{base}/{path}")).code
             for path in (
-                *("status", "hierarchy", "clients", "members", "drain", "sensors"),
-                *("rd", "rd-lookup/res", "rd-lookup/ep", ".well-known/core", "nothing"),
+                "status",
+                "hierarchy",
+                "clients",
+                "members",
+                "drain",
+                "sensors",
+                "rd",
+                "rd-lookup/res",
+                "rd-lookup/ep",
+                ".well-known/core",
+                "nothing",
             )
         }
     assert codes.pop("drain") == codes.pop("rd") == "4.05"

@@ -43,8 +43,13 @@ def test_a_removed_name_is_not_due_and_one_put_on_again_counts_once() -> None:
 
 def test_the_pause_after_a_failure_doubles_up_to_five_minutes_or_the_interval() -> None:
     assert [back_off_s(10.0, failures) for failures in range(1, 8)] == [
-        *(10.0, 20.0, 40.0, 80.0, 160.0),
-        *(MAX_BACK_OFF_S, MAX_BACK_OFF_S),
+        10.0,
+        20.0,
+        40.0,
+        80.0,
+        160.0,
+        MAX_BACK_OFF_S,
+        MAX_BACK_OFF_S,
     ]
     assert {back_off_s(400.0, failures) for failures in (1, 2, 10_000)} == {400.0}
 

@@ -89,7 +89,7 @@ def test_what_the_log_has_lost_is_waited_for_a_while_and_long_after_once_more() 
     reading = QueueLogReader(log(frame(1, "t"), frame(3, "t")), lambda: now_s)
 
     def found(first: int = 2) -> tuple[list[int], int]:
-        """Those up to the number up to which that is all."""
+        """Return the numbers that are there, and the one up to which they are all."""
         numbers, until = reading.messages(STREAM, first, 3)
         return [number for number in sorted(numbers) if number <= until], until
 
