@@ -227,7 +227,7 @@ class KafkaCollector:
         return (topic, partition), KafkaMessage(offset, name, payload, time_us)
 
     def _note(self, error: KafkaError) -> None:
-        """Called in a thread of the client's."""
+        """Called in the thread that reads."""
         self._trouble = str(error)
 
     # -- the spool -------------------------------------------------------------------------------

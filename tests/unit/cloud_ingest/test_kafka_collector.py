@@ -68,6 +68,7 @@ class ScriptedCluster:
         topic_id: of the topic.
         marks: the first offset and the next one, by partition.
         answers: what the next reads give, or raise; then nothing comes.
+        errors: of the whole client; a read tells them, as librdkafka calls back in reads only.
         assigned: where it was told to read, each time.
         committed: what it was told is safe.
 
@@ -77,6 +78,7 @@ class ScriptedCluster:
         self.topic_id = "id-1"
         self.marks = {0: (0, 10)}
         self.answers: list[list[Read] | Exception] = []
+        self.errors: list[KafkaError] = []
         self.assigned: list[dict[int, int]] = []
         self.committed: list[dict[int, int]] = []
         self.is_closed = False
@@ -93,6 +95,8 @@ class ScriptedCluster:
         self.assigned.append({place.partition: place.offset for place in places})
 
     def consume(self, count: int, timeout: float) -> list[Read]:
+        while self.errors and self.told is not None:
+            self.told(self.errors.pop(0))
         if not self.answers:
             time.sleep(0.001)
             return []
@@ -322,9 +326,7 @@ async def test_trouble_of_the_client_is_told_and_a_reload_says_what_to_do(
     tmp_path: Path, cluster: ScriptedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with collecting(tmp_path) as collector:
-        await until(lambda: cluster.assigned)
-        assert cluster.told is not None
-        cluster.told(KafkaError(ALL_BROKERS_DOWN))
+        cluster.errors.append(KafkaError(ALL_BROKERS_DOWN))
         await until(lambda: status(tmp_path).get("trouble"))
         assert "ALL_BROKERS_DOWN" in status(tmp_path)["trouble"]
         collector.reload()
