@@ -367,6 +367,11 @@ class Replication:
             self._neighbours.lost(stream)
         return []
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of batches that are kept in memory behind gaps."""
+        return self._delivery.held_bytes
+
     # -- what retained messages depend on ----------------------------------------------------
 
     def handed_out(self, stream: Epoch) -> int:

@@ -83,7 +83,7 @@ class Witness(Protocol):
     def lost(self, gateway_id: str, network: Network, lost: Lost) -> None:
         """Check what a gateway gives up."""
 
-    def check_bounded(self, gateway: Receiver) -> None:
+    def check_bounded(self, gateway_id: str, held_bytes: int) -> None:
         """Check that what a gateway keeps in memory is bounded."""
 
 
@@ -195,7 +195,7 @@ class ReplicatingGateway(Gateway):
                 self._replicate(core.repair.receive_seek(link, message, now))
             case SearchResult():
                 self._replicate(core.repair.receive_sought(link, message, now))
-        self._traffic.check_bounded(self)
+        self._traffic.check_bounded(self.gateway_id, core.held_bytes)
         self._set_timer()
 
     def changed(self) -> None:

@@ -185,6 +185,20 @@ def test_until_it_knows_the_others_it_holds_all_and_it_waits_five_seconds_for_th
     assert (alone.is_settled, alone.takes(*one(THEIRS), 0.0)) == (True, True)
 
 
+def test_what_its_disk_refused_is_asked_for_again_behind_what_stays_with_another() -> None:
+    found = Sharing(("c0", 7), ("c0", "c1", "c2"), KeptNumbers(), LIMITS, 0.0)
+    for name in ("c1", "c2"):
+        found.receive(said(1, sender=name), 0.0)
+    stays, moves = "gw-1", "gw-2"  # to c0 once c2 has gone
+    assert (found.owner(stays), found.owner(moves)) == ("c1", "c2")
+    assert not found.takes(*one(stays), 0.0)
+    assert not found.takes(*one(moves), 0.0)
+    found.receive(said(2, sender="c1"), 5.0)
+    for now in (5.0, 5.1):
+        assert [each.header.origin for each in found.due(now)] == [moves]
+        found.refused(now)
+
+
 def test_it_says_nothing_for_thirty_seconds_after_its_disk_refused_or_until_it_took_something() -> (
     None
 ):

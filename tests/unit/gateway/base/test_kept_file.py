@@ -125,6 +125,16 @@ def test_a_file_that_was_there_and_is_missing_is_told_of_once(
     assert errors(caplog) == [f"{tmp_path}/numbers: missing, and it was there: {WITHOUT}"]
 
 
+def test_a_file_of_an_earlier_release_that_was_read_once_is_missed_when_it_is_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "numbers").write_bytes(b"12")
+    assert a_file(tmp_path).read(int) == 12
+    (tmp_path / "numbers").unlink()
+    assert a_file(tmp_path).read(int) is None
+    assert errors(caplog) == [f"{tmp_path}/numbers: missing, and it was there: {WITHOUT}"]
+
+
 def test_a_folder_in_the_place_of_a_file_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "numbers").mkdir()
     assert a_file(tmp_path).read(int) is None

@@ -7,6 +7,7 @@ import pytest
 from tree_handler import batch
 from tree_handler.batch import Epoch, Flags, Header
 from tree_handler.intervals import Intervals
+from tree_handler.replication.delivery import MAX_HELD_BYTES
 from tree_handler.replication.repair import Summary
 from tree_handler.replication.replication import Lost, Replication
 from tree_handler.simulation.checks import Checks
@@ -46,6 +47,13 @@ def found(of: Checks) -> list[tuple[int, str]]:
     told = [(one.invariant, one.what) for one in of.violations]
     of.violations.clear()
     return told
+
+
+def test_more_in_memory_behind_gaps_than_a_gateway_may_hold_is_found(of: SimulatedTraffic) -> None:
+    of.check_bounded("gw-1", MAX_HELD_BYTES)
+    assert found(of.checks) == []
+    of.check_bounded("gw-1", MAX_HELD_BYTES + 1)
+    assert found(of.checks) == [(6, f"gw-1 holds {MAX_HELD_BYTES + 1} bytes behind gaps")]
 
 
 def test_a_message_that_is_handed_out_twice_is_found(of: SimulatedTraffic) -> None:

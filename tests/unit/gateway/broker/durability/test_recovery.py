@@ -17,7 +17,7 @@ from gateway.broker.durability.delivery_gaps import DeliveryGaps
 from gateway.broker.durability.durable_persistence import DurablePersistence
 from gateway.broker.durability.journal import Event, Journal, Operation, SessionRecord
 from gateway.broker.durability.recovered import RecoveryCounts
-from gateway.broker.durability.saved import Checkpoint
+from gateway.broker.durability.saved import Checkpoint, SavedPlaces, SavedSession
 from gateway.broker.durability.store import Store
 from gateway.broker.hooks import Client
 from gateway.broker.limits import Limits
@@ -289,6 +289,25 @@ async def test_what_the_log_lets_go_while_a_session_waits_for_it_is_counted_with
     found.core.sweep()
     await checkpoints.losses.stop()
     assert (found.core.budget.trimmed, found.restored().outgoing.backlog.count) == (2, 1)
+    assert found.waits() == [b"3"]
+
+
+async def test_what_the_log_let_go_before_a_start_is_counted_with_what_goes_later(
+    found: Found,
+) -> None:
+    client = Client.away("c", None, "", 5)
+    waits = SavedPlaces(FIRST, (1, 3), QOS_1, ())
+    session = SavedSession(1, client, 3_600, 0, (), {"t/#": Subscription(1)}, [], [waits], 0)
+    found.store.save(Checkpoint(next_session=2, delivered={FIRST: 3}, sessions=[session]))
+    for number in (b"1", b"2", b"3"):
+        found.messages(("t", 1, number))
+    found.log.allowed = found.log.position
+    found.log.trim(sum(map(len, found.disk.frames[-1:])))
+    # Its client took the last one before the end: that is read in the log, where two are missing.
+    found.journal.open().sent(7, QOS_1, (FIRST, 3))
+    found.write()
+    found.start()
+    assert found.core.budget.trimmed == 2
     assert found.waits() == [b"3"]
 
 

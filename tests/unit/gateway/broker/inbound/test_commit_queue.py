@@ -87,6 +87,16 @@ async def test_a_message_of_the_gateways_own_that_the_log_refuses_is_told() -> N
     assert world.core.retention.get("own/1") is None
 
 
+async def test_a_turn_that_fails_knows_what_is_due_whether_it_is_logged_or_not() -> None:
+    world = LogWorld({"carries_unlogged": lambda: True})
+    queue = world.core.commit_queue
+    for qos in (0, 1):
+        queue.publish_own(Message("own", b"own", b"x", qos, False))
+        assert queue.is_due, qos
+        await world.turn()
+        assert not queue.is_due, qos
+
+
 async def test_what_waits_for_the_log_counts_with_its_overhead_until_it_is_delivered() -> None:
     world = LogWorld()
     world.holds = True

@@ -280,6 +280,17 @@ async def test_one_upload_is_opened_at_a_time(gateway: PageGateway, fleet: Fleet
     assert sorted({status for status, _ in found}) == [200, 429]
 
 
+UPLOADS = (("POST", "keys/checks"), ("POST", "keys"))
+REQUESTS = (
+    ("GET", "keys"),
+    ("GET", "keys/request"),
+    ("POST", "keys/request"),
+    ("DELETE", "keys/request"),
+    ("POST", "keys/renew"),
+)
+"""All else that can be asked about keys."""
+
+
 @pytest.mark.parametrize("user", ["vera", "olga"])
 async def test_a_viewer_and_an_operator_have_nothing_to_do_with_keys(
     gateway: PageGateway, fleet: Fleet, user: str
@@ -289,16 +300,11 @@ async def test_a_viewer_and_an_operator_have_nothing_to_do_with_keys(
     body = upload(data, OWN, password=PASSWORD)
     async with looker(gateway, user) as visitor:
         assert not (await visitor.get("me"))[1]["may"]["keys"]
-        for method, path, said in (
-            ("GET", "keys", None),
-            ("GET", "keys/request", None),
-            ("POST", "keys/checks", body),
-            ("POST", "keys", body),
-            ("POST", "keys/request", {}),
-            ("DELETE", "keys/request", None),
-            ("POST", "keys/renew", {}),
-        ):
+        for method, path in REQUESTS:
+            said = {} if method == "POST" else None
             assert (await visitor.ask(method, path, said))[0] == 403, path
+        for method, path in UPLOADS:
+            assert (await visitor.ask(method, path, body))[0] == 403, path
     assert fleet.bytes == before
     refused = gateway.process.status()["broker"]["refusals"]
     assert refused["page: forbidden: import_keys"] == 1
@@ -427,27 +433,57 @@ async def test_a_key_that_another_one_puts_there_meanwhile_is_not_replaced_by_a_
     assert not (fleet.folder / "requested.csr.pem").exists()
 
 
-async def test_who_goes_while_an_upload_is_opened_has_no_other_opened_beside_it(
-    gateway: PageGateway, fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+class SlowOpening:
+    """Stands in for `unpacking.unpacked`: an upload is opened when the test says so."""
+
+    def __init__(self) -> None:
+        self.began, self.goes_on = asyncio.Event(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._real = unpacking.unpacked
+
+    def __call__(self, *given: Any, **more: Any) -> Any:
+        self._loop.call_soon_threadsafe(self.began.set)
+        asyncio.run_coroutine_threadsafe(self.goes_on.wait(), self._loop).result(LIMIT_S)
+        return self._real(*given, **more)
+
+
+@pytest.fixture
+async def opening(monkeypatch: pytest.MonkeyPatch) -> SlowOpening:
+    found = SlowOpening()
+    monkeypatch.setattr(unpacking, "unpacked", found)
+    return found
+
+
+async def test_who_may_not_is_told_so_at_once_and_not_to_try_again_in_a_moment(
+    gateway: PageGateway, fleet: Fleet, opening: SlowOpening
 ) -> None:
-    real, began, gone = unpacking.unpacked, asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
+    body = upload(fleet.store()[0], OWN, password=PASSWORD)
+    async with (
+        looker(gateway, "anna") as anna,
+        looker(gateway, "vera") as vera,
+        asyncio.timeout(LIMIT_S),
+    ):
+        asking = asyncio.create_task(sent(anna, "keys/checks", body))
+        await opening.began.wait()
+        for method, path in REQUESTS:
+            said = {} if method == "POST" else None
+            assert (await vera.ask(method, path, said))[0] == 403, path
+        opening.goes_on.set()
+        assert (await asking)[0] == 200
 
-    def slow(*given: Any, **more: Any) -> Any:
-        loop.call_soon_threadsafe(began.set)
-        asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(LIMIT_S)
-        return real(*given, **more)
 
-    monkeypatch.setattr(unpacking, "unpacked", slow)
+async def test_who_goes_while_an_upload_is_opened_has_no_other_opened_beside_it(
+    gateway: PageGateway, fleet: Fleet, opening: SlowOpening
+) -> None:
     data, _ = fleet.store()
     body = upload(data, OWN, password=PASSWORD)
     async with looker(gateway, "anna") as anna, asyncio.timeout(LIMIT_S):
         asking = asyncio.create_task(sent(anna, "keys/checks", body))
-        await began.wait()
+        await opening.began.wait()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         for _ in range(5):
             assert (await sent(anna, "keys/checks", body))[0] == 429
-        gone.set()
+        opening.goes_on.set()
         while (await sent(anna, "keys/checks", body))[0] == 429:
             await asyncio.sleep(0.02)

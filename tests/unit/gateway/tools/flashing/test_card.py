@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from missing_peer import skip_or_fail_in_ci
 
 from gateway.tools.flashing import block_devices, card, injection
 from gateway.tools.flashing.boot_partition import BootPartition, autoboot_partition
@@ -48,6 +50,33 @@ def test_a_piece_that_is_taken_and_given_in_parts_is_whole_in_the_end(
         assert made.read_at(8000, 4096) == data[3904:], "less where it ends"
     os.close(cached)
     assert path.read_bytes() == bytes(4096) + data
+
+
+def check_reads_past_caches(path: Path) -> None:
+    """Skip where files are in memory, or it is no Linux: what is past the caches is not there."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_DIRECT))
+    except (AttributeError, OSError) as error:
+        skip_or_fail_in_ci(f"{path.parent}: a file system with O_DIRECT ({error})")
+
+
+@pytest.mark.parametrize(
+    ("offset_bytes", "size_bytes", "is_past"),
+    [(0, 4096, True), (4096, 8192, True), (512, 4096, False), (4096, 100, False)],
+)
+def test_whole_pages_are_read_past_the_caches_and_nothing_else_is(
+    tmp_path: Path, offset_bytes: int, size_bytes: int, is_past: bool
+) -> None:
+    path = tmp_path / "card.img"
+    path.write_bytes(os.urandom(16_384))
+    check_reads_past_caches(path)
+    descriptor = os.open(path, os.O_RDWR)
+    made = Card(descriptor, "card", is_device=False)
+    found = made.read_at(offset_bytes, size_bytes)
+    is_direct = bool(fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_DIRECT)
+    made.close()
+    assert found == path.read_bytes()[offset_bytes : offset_bytes + size_bytes]
+    assert is_direct == is_past
 
 
 def test_a_card_that_takes_nothing_more_is_full(
