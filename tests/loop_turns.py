@@ -34,8 +34,12 @@ class LoopTurns:
 
 
 def each_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have each row that is gone through in turns take a turn of its own, on any machine."""
-    monkeypatch.setattr(in_turns, "TURN_S", 0.0)
+    """Have each row that is gone through in turns take a turn of its own, on any machine.
+
+    The pause behind it is that turn alone: `LoopTurns` has the loop go round without waiting.
+    """
+    for name in ("TURN_S", "PAUSE_S", "SHORT_PAUSE_S"):
+        monkeypatch.setattr(in_turns, name, 0.0)
 
 
 async def turns(count: int) -> None:

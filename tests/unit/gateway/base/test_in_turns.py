@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from loop_turns import LoopTurns, each_row_alone, turns
+from loop_turns import LoopTurns, turns
 
 from gateway.base import in_turns as module
 from gateway.base.in_turns import LONG_PAUSES, PAUSE_S, SHORT_PAUSE_S, TURN_S, in_turns
@@ -49,7 +49,7 @@ async def test_between_two_turns_a_thread_has_time_to_take_pythons_lock(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """That which syncs the log needs it several times, and all who publish wait for it."""
-    each_row_alone(monkeypatch)
+    monkeypatch.setattr(module, "TURN_S", 0.0)
     began_s = time.perf_counter()
     async for _ in in_turns(range(10)):
         pass
@@ -58,7 +58,7 @@ async def test_between_two_turns_a_thread_has_time_to_take_pythons_lock(
 
 async def pauses_between(rows: int, monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Go through so many rows, each in a turn of its own; return the pauses between them."""
-    each_row_alone(monkeypatch)
+    monkeypatch.setattr(module, "TURN_S", 0.0)
     pauses: list[float] = []
 
     async def paused(pause_s: float) -> None:

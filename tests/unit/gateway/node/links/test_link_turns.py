@@ -15,6 +15,9 @@ from gateway.node.links.link import LARGE_READ_BYTES, UNREAD_LIMIT_BYTES, Link
 from gateway.node.links.link_turns import MAX_DEBT, LinkTurns
 from gateway.node.links.wire import LinkPacket
 
+ALL_THE_TIME_S = 60.0
+"""A part of a round that no machine uses up with a test's few packets."""
+
 
 class Transport:
     """A transport as a link needs it; it notes the calls and the bytes."""
@@ -51,7 +54,8 @@ class Transport:
 async def served() -> tuple[Link, Transport, list[LinkPacket]]:
     link, transport, got = Link(), Transport(), []
     link.connection_made(cast(asyncio.Transport, transport))
-    serving = asyncio.create_task(link.serve(lambda _, packet: got.append(packet)))
+    turns = LinkTurns(ALL_THE_TIME_S)
+    serving = asyncio.create_task(link.serve(lambda _, packet: got.append(packet), turns))
     await asyncio.sleep(0)
     assert not serving.done()
     return link, transport, got
@@ -211,7 +215,7 @@ async def test_a_link_that_is_held_without_a_break_ends_and_one_that_pauses_stay
         seen += 1
         held.hold(0.002 * (seen % 2 or not pauses))
 
-    serving = asyncio.create_task(link.serve(receive))
+    serving = asyncio.create_task(link.serve(receive, LinkTurns(ALL_THE_TIME_S)))
     await asyncio.sleep(0)
     link.data_received(wire.ping(1, b"") * 50)
     while not serving.done() and seen < 50:
@@ -263,7 +267,7 @@ async def test_what_is_held_after_a_large_read_is_not_read_on_before_its_time() 
         if packet.topic == b"":
             held.hold(0.001)
 
-    serving = asyncio.create_task(link.serve(receive))
+    serving = asyncio.create_task(link.serve(receive, LinkTurns(ALL_THE_TIME_S)))
     await asyncio.sleep(0)
     part = wire.publish(b"t", bytes(LARGE_READ_BYTES // 4))
     link.data_received(part * 4)
