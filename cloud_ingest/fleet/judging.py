@@ -68,7 +68,7 @@ class Judge:
         self._temperature(gateway, rules, record, at_us)
         self._supply(gateway, rules, record, at_us)
         self._disk(gateway, rules, record, at_us)
-        self._backup(gateway, rules, record, at_us)
+        self._backup(gateway, record, at_us)
         if heard.is_live:
             if self._clock.is_vouched_for:
                 self._clock_off(gateway, rules, said)
@@ -82,7 +82,7 @@ class Judge:
         if value is not None:
             is_wrong = _between(value, hot.clears_cel, hot.opens_cel)
             message = f"its processor has {value:.1f} degrees Celsius"
-            self._judge("hot", gateway, is_wrong if hot.on else False, at_us, message, value)
+            self._judge("hot", gateway, is_wrong, at_us, message, value)
 
     def _supply(
         self, gateway: GatewayState, rules: Thresholds, record: StatusRecord, at_us: int
@@ -95,8 +95,6 @@ class Judge:
             is_wrong = True
         elif gateway.powered >= rule.clears_records:
             is_wrong = False
-        if not rule.on:
-            is_wrong = False
         self._judge("under-voltage", gateway, is_wrong, at_us, "its supply is too weak")
 
     def _disk(
@@ -107,24 +105,20 @@ class Judge:
             free = record.disk_free_bytes / record.disk_total_bytes
             is_wrong = _between(-free, -full.clears_free, -full.opens_free)
             message = f"{free:.1%} of its disk is free"
-            self._judge("disk-full", gateway, is_wrong if full.on else False, at_us, message, free)
+            self._judge("disk-full", gateway, is_wrong, at_us, message, free)
         if record.disk_written_bytes is not None:
             window_us = round(wearing.window_s * 1e6)
             pace = gateway.wear.look(record.disk_written_bytes, at_us, window_us)
             if pace is not None:
                 limits = wearing.clears_bytes_per_day, wearing.opens_bytes_per_day
-                is_wrong = _between(pace, *limits) if wearing.on else False
+                is_wrong = _between(pace, *limits)
                 message = f"{pace / 1e9:.1f} GB are written to its disk in a day at this pace"
                 self._judge("disk-wearing", gateway, is_wrong, at_us, message, pace)
 
-    def _backup(
-        self, gateway: GatewayState, rules: Thresholds, record: StatusRecord, at_us: int
-    ) -> None:
+    def _backup(self, gateway: GatewayState, record: StatusRecord, at_us: int) -> None:
         is_wrong: bool | None = record.backup in _BACKUP_WRONG
         if not record.backup:  # it could not look, or is of an earlier release
             is_wrong = None
-        if not rules.backup_overdue.on:
-            is_wrong = False
         message = f"its backup: {record.backup}"
         if record.backup_why:
             message = f"{message}, {record.backup_why}"
@@ -137,9 +131,7 @@ class Judge:
         ahead_s = 1e12 if said.origin_us is None else (said.origin_us - said.collected_us) / 1e6
         gateway.offsets_s = [*gateway.offsets_s, ahead_s][-rule.records :]
         is_wrong: bool | None = None
-        if not rule.on:
-            is_wrong = False
-        elif len(gateway.offsets_s) == rule.records:
+        if len(gateway.offsets_s) == rule.records:
             off_s = [abs(each) for each in gateway.offsets_s]
             if min(off_s) > rule.opens_s:
                 is_wrong = True
@@ -200,8 +192,7 @@ class Judge:
             if name not in known or kind == FLAPPING:  # which ends by its own rule
                 continue
             rules = self._rules.of(name, known[name], sensor or None)
-            rule = getattr(rules, kind.replace("-", "_"), None)  # None of the ingest's kinds
-            if rule is not None and not rule.on:
+            if not rules.are_for(kind):
                 about = cast(AlertKind, kind), name, sensor  # it was raised as one
                 self._alerts.judge(about, False, now_us, "", rule=rules.flapping)
 
@@ -211,12 +202,7 @@ class Judge:
             return
         rule = self._rules.of(gateway.gateway, gateway.domain).silent
         limit_us = silence_limit_us(gateway, rule)
-        if (
-            limit_us is None
-            or not rule.on
-            or now_us - gateway.last_us <= limit_us
-            or DRAINING in record.roles
-        ):
+        if limit_us is None or now_us - gateway.last_us <= limit_us or DRAINING in record.roles:
             return
         pause_us = limit_us // _PAUSES
         if self._listening.listened_us(gateway.last_us, now_us, pause_us) > limit_us:
@@ -233,7 +219,7 @@ class Judge:
             for hole in life.numbering.holes
             if hole.found_us >= oldest_us
         ]
-        if not holes or not rule.on:
+        if not holes:
             self._judge("gap", gateway, False, now_us, "")
             return
         since_us = min(hole.found_us for hole in holes) + round(rule.after_s * 1e6)
@@ -248,7 +234,7 @@ class Judge:
             return
         gateway.elections_us = _within(gateway.elections_us, rule.window_s, now_us)
         count = len(gateway.elections_us)
-        is_wrong = _between(count, 2, rule.elections) if rule.on else False
+        is_wrong = _between(count, 2, rule.elections)
         message = f"it became root {count} times in {rule.window_s:g} s"
         at_us = gateway.elections_us[-1] if is_wrong else now_us
         self._judge("flapping-root", gateway, is_wrong, at_us, message, float(count))
@@ -262,13 +248,13 @@ class Judge:
         is_wrong = True if count >= rule.returns else None if count else False
         message = "two gateways run under its id in turns: a copied card?"
         at_us = gateway.returns_us[-1] if is_wrong else now_us
-        self._judge("two-lives", gateway, is_wrong if rule.on else False, at_us, message)
+        self._judge("two-lives", gateway, is_wrong, at_us, message)
 
     def _given_up(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
         rule, at_us = rules.given_up, gateway.given_up_us
         if at_us is None:
             return
-        is_wrong = rule.on and now_us - at_us <= rule.clears_s * 1e6
+        is_wrong = now_us - at_us <= rule.clears_s * 1e6
         message = (
             "it leaves more gaps in its numbers, or begins more lives, than are looked after: "
             f"{gateway.given_up} missing messages are looked for no longer"
@@ -279,7 +265,7 @@ class Judge:
         rule, at_us = rules.sensors_unwatched, gateway.unwatched_us
         if at_us is None:
             return
-        is_wrong = rule.on and now_us - at_us <= rule.clears_s * 1e6
+        is_wrong = now_us - at_us <= rule.clears_s * 1e6
         count = len(gateway.sensors)
         message = f"more of its sensors have a rule than the {count} that are watched"
         self._judge("sensors-unwatched", gateway, is_wrong, at_us, message, float(count))
@@ -293,9 +279,11 @@ class Judge:
         message: str,
         value: float | None = None,
     ) -> None:
-        rule = self._rules.of(gateway.gateway, gateway.domain).flapping
+        """Raise, clear or leave an alert; one whose rule is off is cleared."""
+        rules = self._rules.of(gateway.gateway, gateway.domain)
         about = kind, gateway.gateway, ""
-        self._alerts.judge(about, is_wrong, at_us, message, value, rule=rule)
+        found = is_wrong if rules.are_for(kind) else False
+        self._alerts.judge(about, found, at_us, message, value, rule=rules.flapping)
 
 
 def _within(times_us: list[int], span_s: float, now_us: int) -> list[int]:

@@ -217,6 +217,11 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename
     flapping: Flapping = Flapping()
     sensors_unwatched: SensorsUnwatched = SensorsUnwatched()
 
+    def are_for(self, kind: str) -> bool:
+        """Return whether alerts of a kind are raised; those of the ingest have their own rules."""
+        rule = getattr(self, kind.replace("-", "_"), None)
+        return rule is None or bool(rule.on)
+
 
 class Override(msgspec.Struct, frozen=True):
     """Thresholds that are for some alone; patterns are those of `fnmatch`.
