@@ -47,6 +47,8 @@ _NOT_PROTECTED: Final = CoapResponse(
     b"no answer can be protected now",
 )
 _FAILED: Final = CoapResponse(codes.INTERNAL_SERVER_ERROR)
+_NUMBER_BYTES: Final = range(1, 6)
+"""Lengths of a Partial IV (RFC 8613 section 6.1)."""
 _NOT_DECODED: Final = "Failed to decode COSE"
 _UNKNOWN: Final = "Security context not found"
 _OUTER: Final = (codes.POST, codes.FETCH)
@@ -171,7 +173,9 @@ class OscoreAnswers:
             named = oscore.CanUnprotect._uncompress(value, b"")[2]
         except (oscore.ProtectionInvalid, IndexError) as error:
             raise _refusal(codes.BAD_OPTION, _NOT_DECODED) from error
-        if oscore.COSE_COUNTERSIGNATURE0 in named:  # a flag of groups; reserved by section 6.1
+        number = named.get(oscore.COSE_PIV, b"")  # each request has one
+        is_of_group = oscore.COSE_COUNTERSIGNATURE0 in named  # reserved by section 6.1
+        if is_of_group or len(number) not in _NUMBER_BYTES:
             raise _refusal(codes.BAD_OPTION, _NOT_DECODED)
         kid = named.get(oscore.COSE_KID)
         context = self._contexts.get((kid, named.get(oscore.COSE_KID_CONTEXT)))

@@ -95,6 +95,19 @@ def test_an_unknown_kid_is_told_so() -> None:
     assert refused(world.send(request)) == (codes.UNAUTHORIZED, b"Security context not found")
 
 
+@pytest.mark.parametrize("length", [0, 6, 7])
+def test_a_number_that_is_missing_or_of_a_reserved_length_is_no_cose(length: int) -> None:
+    world = World()
+    world.begin()
+    request, _ = world.protect()
+    ((_, value),) = request.options
+    # RFC 8613 section 6.1: the lowest three bits say how long the Partial IV is, of 1 to 5 bytes.
+    kid = value[1 + (value[0] & 7) :]
+    option = bytes((value[0] & ~7 | length,)) + bytes(length) + kid
+    found = world.send(CoapRequest(codes.POST, ((OSCORE, option),), request.payload))
+    assert refused(found) == (codes.BAD_OPTION, b"Failed to decode COSE")
+
+
 @pytest.mark.parametrize(
     ("flags", "code", "why"),
     [
