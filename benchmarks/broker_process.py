@@ -19,7 +19,7 @@ import psutil
 
 from benchmarks.broker_peers import Broker
 
-START_LIMIT_S = 20.0
+START_LIMIT_S = 60.0
 _STOP_LIMIT_S = 5.0
 _PR_SET_PDEATHSIG = 1
 _LOG_TAIL = 400
