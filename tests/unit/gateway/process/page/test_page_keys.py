@@ -9,7 +9,7 @@ import json
 import os
 import signal
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,35 @@ def fleet(tmp_path: Path) -> Fleet:
 async def gateway(tmp_path: Path, fleet: Fleet) -> AsyncIterator[PageGateway]:
     async with page_gateway(tmp_path / "gateway", mqtt=fleet.mqtt) as made:
         yield made
+
+
+class HeldUp:
+    """Stands in for a function of a thread: it has begun, and goes on when the test says so.
+
+    Args:
+        real: the function.
+        where: of its calls, those whose first argument is this; all if not given.
+
+    """
+
+    def __init__(self, real: Callable[..., Any], where: Path | None = None) -> None:
+        self.began, self.goes_on = asyncio.Event(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._real, self._where = real, where
+
+    def __call__(self, *given: Any, **more: Any) -> Any:
+        if self._where in (None, given[0]):
+            self._loop.call_soon_threadsafe(self.began.set)
+            asyncio.run_coroutine_threadsafe(self.goes_on.wait(), self._loop).result(LIMIT_S)
+        return self._real(*given, **more)
+
+
+@pytest.fixture
+async def opening(monkeypatch: pytest.MonkeyPatch) -> HeldUp:
+    """Have uploads opened when the test says so."""
+    found = HeldUp(unpacking.unpacked)
+    monkeypatch.setattr(unpacking, "unpacked", found)
+    return found
 
 
 def upload(data: bytes, place: dict[str, str], **more: Any) -> dict[str, Any]:
@@ -101,25 +130,17 @@ async def test_a_key_store_is_looked_into_brought_in_and_gone_by(
 async def test_an_upload_whose_browser_goes_meanwhile_is_gone_by(
     gateway: PageGateway, fleet: Fleet, heard: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, began, gone = replaced_file.replace, asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def slow(path: Path, *given: Any, **more: Any) -> None:
-        if path == fleet.certificate:
-            loop.call_soon_threadsafe(began.set)
-            asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(LIMIT_S)
-        real(path, *given, **more)
-
-    monkeypatch.setattr(replaced_file, "replace", slow)
+    writing = HeldUp(replaced_file.replace, fleet.certificate)
+    monkeypatch.setattr(replaced_file, "replace", writing)
     data, certificate = fleet.store()
     async with looker(gateway, "anna") as anna, asyncio.timeout(LIMIT_S):
         asking = asyncio.create_task(sent(anna, "keys", upload(data, OWN, password=PASSWORD)))
-        await began.wait()
+        await writing.began.wait()
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
         while not any(one.get("outcome", "").startswith("failed") for one in gateway.audit):
             await asyncio.sleep(0.02)  # the gateway has seen that it is gone
-        gone.set()
+        writing.goes_on.set()
         while not heard:
             await asyncio.sleep(0.02)
     assert held(fleet.certificate) == [certificate] and heard == [signal.SIGHUP]
@@ -280,15 +301,18 @@ async def test_one_upload_is_opened_at_a_time(gateway: PageGateway, fleet: Fleet
     assert sorted({status for status, _ in found}) == [200, 429]
 
 
-UPLOADS = (("POST", "keys/checks"), ("POST", "keys"))
-REQUESTS = (
-    ("GET", "keys"),
-    ("GET", "keys/request"),
-    ("POST", "keys/request"),
-    ("DELETE", "keys/request"),
-    ("POST", "keys/renew"),
-)
-"""All else that can be asked about keys."""
+async def check_refused(visitor: Looker, body: dict[str, Any]) -> None:
+    """Check that a visitor is refused all that can be asked about keys."""
+    for method, path, said in (
+        ("GET", "keys", None),
+        ("GET", "keys/request", None),
+        ("POST", "keys/checks", body),
+        ("POST", "keys", body),
+        ("POST", "keys/request", {}),
+        ("DELETE", "keys/request", None),
+        ("POST", "keys/renew", {}),
+    ):
+        assert (await visitor.ask(method, path, said))[0] == 403, path
 
 
 @pytest.mark.parametrize("user", ["vera", "olga"])
@@ -300,11 +324,7 @@ async def test_a_viewer_and_an_operator_have_nothing_to_do_with_keys(
     body = upload(data, OWN, password=PASSWORD)
     async with looker(gateway, user) as visitor:
         assert not (await visitor.get("me"))[1]["may"]["keys"]
-        for method, path in REQUESTS:
-            said = {} if method == "POST" else None
-            assert (await visitor.ask(method, path, said))[0] == 403, path
-        for method, path in UPLOADS:
-            assert (await visitor.ask(method, path, body))[0] == 403, path
+        await check_refused(visitor, body)
     assert fleet.bytes == before
     refused = gateway.process.status()["broker"]["refusals"]
     assert refused["page: forbidden: import_keys"] == 1
@@ -328,24 +348,15 @@ async def test_who_follows_no_service_is_told_what_to_do_instead(gateway: PageGa
 
 
 async def test_who_logs_out_while_an_upload_is_opened_brings_nothing_in(
-    gateway: PageGateway, fleet: Fleet, heard: list[int], monkeypatch: pytest.MonkeyPatch
+    gateway: PageGateway, fleet: Fleet, heard: list[int], opening: HeldUp
 ) -> None:
-    real, began, gone = unpacking.unpacked, asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def slow(*given: Any, **more: Any) -> Any:
-        loop.call_soon_threadsafe(began.set)
-        asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(LIMIT_S)
-        return real(*given, **more)
-
-    monkeypatch.setattr(unpacking, "unpacked", slow)
     data, _ = fleet.store()
     before = fleet.bytes
     async with looker(gateway, "anna") as anna, asyncio.timeout(LIMIT_S):
         asking = asyncio.create_task(sent(anna, "keys", upload(data, OWN, password=PASSWORD)))
-        await began.wait()
+        await opening.began.wait()
         assert (await anna.ask("POST", "logout", {}))[0] == 200
-        gone.set()
+        opening.goes_on.set()
         status, _ = await asking
     assert status == 401
     assert fleet.bytes == before and not heard
@@ -433,29 +444,8 @@ async def test_a_key_that_another_one_puts_there_meanwhile_is_not_replaced_by_a_
     assert not (fleet.folder / "requested.csr.pem").exists()
 
 
-class SlowOpening:
-    """Stands in for `unpacking.unpacked`: an upload is opened when the test says so."""
-
-    def __init__(self) -> None:
-        self.began, self.goes_on = asyncio.Event(), asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._real = unpacking.unpacked
-
-    def __call__(self, *given: Any, **more: Any) -> Any:
-        self._loop.call_soon_threadsafe(self.began.set)
-        asyncio.run_coroutine_threadsafe(self.goes_on.wait(), self._loop).result(LIMIT_S)
-        return self._real(*given, **more)
-
-
-@pytest.fixture
-async def opening(monkeypatch: pytest.MonkeyPatch) -> SlowOpening:
-    found = SlowOpening()
-    monkeypatch.setattr(unpacking, "unpacked", found)
-    return found
-
-
 async def test_who_may_not_is_told_so_at_once_and_not_to_try_again_in_a_moment(
-    gateway: PageGateway, fleet: Fleet, opening: SlowOpening
+    gateway: PageGateway, fleet: Fleet, opening: HeldUp
 ) -> None:
     body = upload(fleet.store()[0], OWN, password=PASSWORD)
     async with (
@@ -465,15 +455,13 @@ async def test_who_may_not_is_told_so_at_once_and_not_to_try_again_in_a_moment(
     ):
         asking = asyncio.create_task(sent(anna, "keys/checks", body))
         await opening.began.wait()
-        for method, path in REQUESTS:
-            said = {} if method == "POST" else None
-            assert (await vera.ask(method, path, said))[0] == 403, path
+        await check_refused(vera, body)
         opening.goes_on.set()
         assert (await asking)[0] == 200
 
 
 async def test_who_goes_while_an_upload_is_opened_has_no_other_opened_beside_it(
-    gateway: PageGateway, fleet: Fleet, opening: SlowOpening
+    gateway: PageGateway, fleet: Fleet, opening: HeldUp
 ) -> None:
     data, _ = fleet.store()
     body = upload(data, OWN, password=PASSWORD)
