@@ -202,12 +202,18 @@ class Judge:
             return
         rule = self._rules.of(gateway.gateway, gateway.domain).silent
         limit_us = silence_limit_us(gateway, rule)
-        if limit_us is None or now_us - gateway.last_us <= limit_us or DRAINING in record.roles:
+        if (
+            limit_us is None
+            or not rule.on  # nobody looks for it, at each gateway that is away
+            or now_us - gateway.last_us <= limit_us
+            or DRAINING in record.roles
+        ):
             return
         pause_us = limit_us // _PAUSES
         if self._listening.listened_us(gateway.last_us, now_us, pause_us) > limit_us:
             message = f"nothing was heard of it, though it speaks every {record.interval_s:g} s"
-            self._judge("silent", gateway, True, gateway.last_us + limit_us, message)
+            since_us = gateway.last_us + limit_us
+            self._judge("silent", gateway, True, now_us, message, since_us=since_us)
 
     def _missing(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
         rule = rules.gap
@@ -226,7 +232,7 @@ class Judge:
         count = sum(hole.count for hole in holes)
         message = f"{count} of its messages are missing"
         is_wrong = True if since_us <= now_us else None
-        self._judge("gap", gateway, is_wrong, since_us, message, float(count))
+        self._judge("gap", gateway, is_wrong, now_us, message, float(count), since_us=since_us)
 
     def _flapping(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
         rule = rules.flapping_root
@@ -236,8 +242,9 @@ class Judge:
         count = len(gateway.elections_us)
         is_wrong = _between(count, 2, rule.elections)
         message = f"it became root {count} times in {rule.window_s:g} s"
-        at_us = gateway.elections_us[-1] if is_wrong else now_us
-        self._judge("flapping-root", gateway, is_wrong, at_us, message, float(count))
+        since_us = gateway.elections_us[-1] if is_wrong else None
+        value = float(count)
+        self._judge("flapping-root", gateway, is_wrong, now_us, message, value, since_us=since_us)
 
     def _two_lives(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
         rule = rules.two_lives
@@ -247,8 +254,8 @@ class Judge:
         count = len(gateway.returns_us)
         is_wrong = True if count >= rule.returns else None if count else False
         message = "two gateways run under its id in turns: a copied card?"
-        at_us = gateway.returns_us[-1] if is_wrong else now_us
-        self._judge("two-lives", gateway, is_wrong, at_us, message)
+        since_us = gateway.returns_us[-1] if is_wrong else None
+        self._judge("two-lives", gateway, is_wrong, now_us, message, since_us=since_us)
 
     def _given_up(self, gateway: GatewayState, rules: Thresholds, now_us: int) -> None:
         rule, at_us = rules.given_up, gateway.given_up_us
@@ -278,12 +285,26 @@ class Judge:
         at_us: int,
         message: str,
         value: float | None = None,
+        *,
+        since_us: int | None = None,
     ) -> None:
-        """Raise, clear or leave an alert; one whose rule is off is cleared."""
+        """Raise, clear or leave an alert; one whose rule is off is cleared.
+
+        Args:
+            kind: of the alert.
+            gateway: which it is about.
+            is_wrong: whether it is to be open; None: as it is.
+            at_us: now, when it is cleared.
+            message: for a person, if it is raised.
+            value: what was measured, likewise.
+            since_us: since when it is wrong; now if not given.
+
+        """
         rules = self._rules.of(gateway.gateway, gateway.domain)
         about = kind, gateway.gateway, ""
         found = is_wrong if rules.are_for(kind) else False
-        self._alerts.judge(about, found, at_us, message, value, rule=rules.flapping)
+        when_us = since_us if found and since_us is not None else at_us
+        self._alerts.judge(about, found, when_us, message, value, rule=rules.flapping)
 
 
 def _within(times_us: list[int], span_s: float, now_us: int) -> list[int]:

@@ -24,8 +24,12 @@ class Judged:
     def __init__(self, rules: str = "") -> None:
         self.book, self.gateway = AlertBook(), GatewayState("gw-a", 0, 0)
         self.listening = Listening()
-        alerts = DampedAlerts(self.book, Flaps())
-        self.judge = Judge(read(rules), alerts, self.listening, WatchClock())
+        self._alerts = DampedAlerts(self.book, Flaps())
+        self.rule(rules)
+
+    def rule(self, rules: str) -> None:
+        """Judge by other rules from now on, as after a restart of the job."""
+        self.judge = Judge(read(rules), self._alerts, self.listening, WatchClock())
 
     def look(self, now_us: int) -> tuple[int, str, float | None] | None:
         """Return since when something is wrong by then, how it is told, and what was measured."""
@@ -160,16 +164,31 @@ def test_sensors_that_found_no_room_are_told_for_so_long_after_the_last_time() -
     assert judged.look(6 + 100 * S_US) is None
 
 
-@pytest.mark.parametrize("kind", ["flapping-root", "gap", "two-lives", "given-up"])
-def test_a_rule_that_is_off_raises_nothing(kind: str) -> None:
-    judged = Judged(f"[{kind}]\non = false\n[silent]\non = false")
+def has_trouble(judged: Judged, kind: str) -> None:
+    """Let there be what raises an alert of a kind by the rules that are not written."""
     own = {"flapping-root": "elections_us", "two-lives": "returns_us"}.get(kind)
     if own is not None:
         setattr(judged.gateway, own, [1] * 9)
     judged.gateway.given_up_us = 1 if kind == "given-up" else None
     if kind == "gap":
         judged.gateway.life(7, 1).numbering.come([(1, 1), (4, 4)], 1)
+
+
+@pytest.mark.parametrize("kind", ["flapping-root", "gap", "two-lives", "given-up"])
+def test_a_rule_that_is_off_raises_nothing(kind: str) -> None:
+    judged = Judged(f"[{kind}]\non = false\n[silent]\non = false")
+    has_trouble(judged, kind)
     assert judged.look(90 * S_US) is None
+
+
+@pytest.mark.parametrize("kind", ["flapping-root", "gap", "two-lives"])
+def test_an_alert_whose_rule_is_turned_off_ends_when_that_is_seen(kind: str) -> None:
+    judged = Judged()
+    has_trouble(judged, kind)
+    assert judged.look(90 * S_US) is not None
+    judged.rule(f"[{kind}]\non = false")
+    assert judged.look(95 * S_US) is None
+    assert [alert.cleared_us for alert in judged.book.closed] == [95 * S_US]
 
 
 # -- silence ---------------------------------------------------------------------------------------
