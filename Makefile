@@ -109,7 +109,7 @@ compiled-in-ci:
 	@HEDGEROW_COMPILER=$$(command -v tcc >/dev/null && echo tcc || echo gcc) HEDGEROW_OPTIMISATION=0 \
 		nice -n 5 deploy/compiled --borrow
 
-test-compiled: compiled ## units, conformance and simulations on the compiled build
+test-compiled: compiled ## units, conformance, simulations, faults and kills on the compiled build
 	@deploy/test-compiled $(TESTS)
 
 test-deploy: ## boot Debian systems, provision, upgrade and break them (root; over an hour, four at a time; WORKERS=1)
@@ -145,6 +145,9 @@ bench: compiled ## broker, CoAP and tree beside their peers (half an hour; QUICK
 	@.venv/bin/python -m benchmarks.mesh $(QUICK) || [ $$? = 2 ] # 2: not root, and said so
 	@.venv/bin/python -m benchmarks.tree $(QUICK)
 
+# Fuzzed on both builds: sources, guided by what they reach, and what mypyc made of them.
+FUZZED = parser connection coap dtls rd policy signed
+
 soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minute)
 	@deploy/set-up soak
 	@.venv/bin/hedgerow simulate --runs 10000 --gateways 4 --gateways-to 50 --seed 1
@@ -163,15 +166,11 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 		tests/unit/benchmarks/test_ingest_growth.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/interop/test_dtls_over_a_bad_network.py tests/interop/test_named_write_over_a_kill.py --soak --timeout 0 -s
 	@.venv/bin/python -m benchmarks.first_hour
-	@.venv/bin/python tests/fuzz parser --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ] # 3: no wheel, and said so
-	@.venv/bin/python tests/fuzz connection --seconds $(or $(FUZZ_S),900) || [ $$? = 3 ]
-	@.venv/bin/python tests/fuzz coap --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
-	@.venv/bin/python tests/fuzz dtls --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
-	@.venv/bin/python tests/fuzz rd --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
-	@.venv/bin/python tests/fuzz policy --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
+	@for target in $(FUZZED); do .venv/bin/python tests/fuzz $$target --seconds $(or $(FUZZ_S),450) || [ $$? = 3 ] || exit; done # 3: no wheel, and said so
+	@.venv/bin/python -m pip freeze | grep ^atheris= | xargs -r $(COMPILED)/bin/python -m pip install --quiet
+	@for target in $(FUZZED); do $(COMPILED)/bin/python -P tests/fuzz $$target --seconds $(or $(FUZZ_S),450) || [ $$? = 3 ] || exit; done
 	@.venv/bin/python tests/fuzz work --seconds $(or $(FUZZ_S),300)
 	@.venv/bin/python tests/fuzz ingest --seconds $(or $(FUZZ_S),3600)
-	@.venv/bin/python tests/fuzz signed --seconds $(or $(FUZZ_S),300) || [ $$? = 3 ]
 
 clean: ## remove .venv and what commands left here
 	@rm -rf .venv .venv-compiled build dist demo-report *.egg-info

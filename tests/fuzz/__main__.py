@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1])]
+sys.path.insert(0, str(HERE))
+# With -P, what is installed comes before these sources: a compiled build (`make soak`).
+sys.path.insert(len(sys.path) if sys.flags.safe_path else 1, str(HERE.parents[1]))
 
 INPUT_BYTES_MAX = 4_096
 HEX_BYTES_MAX = 1_000
