@@ -76,9 +76,10 @@ class Backlog:
         self._limits = limits
         self._budget = budget
         self._log = log
-        self._ready: deque[QueuedDelivery] = deque()
+        # An empty deque takes 760 bytes, and most sessions never let anything wait.
+        self._ready: deque[QueuedDelivery] | None = None
         """The messages that were read from the log, before all else."""
-        self._items: deque[QueuedDelivery | Places] = deque()
+        self._items: deque[QueuedDelivery | Places] | None = None
         self._pause: GrowingPause | None = None
         self.count = self.taken = self.size_bytes = self.places_bytes = self.dropped = 0
 
@@ -148,12 +149,14 @@ class Backlog:
         while self.count:
             if self._ready:
                 return self._left(self._ready.popleft())
-            item = self._items[0]
+            items = self._items
+            assert items is not None  # something waits, and is not ready
+            item = items[0]
             if isinstance(item, Places):
                 if not self._could_read(item, now_s):
                     return None
             else:
-                self._items.popleft()
+                items.popleft()
                 return self._left(item)
         return None
 
@@ -180,18 +183,34 @@ class Backlog:
         """Nothing waits any more."""
         self._budget.used_bytes -= self.size_bytes
         self._has_places(-self.places_bytes)
-        self._ready.clear()
-        self._items.clear()
+        self._ready = self._items = None
         self._pause = None
         self.taken += self.count
         self.count = self.size_bytes = 0
 
     def in_memory(self) -> Iterator[QueuedDelivery]:
         """Yield what waits and is in memory, in its order."""
-        yield from self._ready
-        yield from (item for item in self._items if not isinstance(item, Places))
+        yield from self._ready or ()
+        yield from (item for item in self._items or () if not isinstance(item, Places))
+
+    def _queue(self) -> deque[QueuedDelivery | Places]:
+        """Return what waits behind the messages that were read; made when it is first asked for."""
+        items = self._items
+        if items is None:
+            items = self._items = deque()
+        return items
+
+    def _last(self) -> QueuedDelivery | Places | None:
+        return self._items[-1] if self._items else None
+
+    def _make_ready(self, delivery: QueuedDelivery) -> None:
+        if self._ready is None:
+            self._ready = deque()
+        self._ready.append(delivery)
 
     def _keep(self, delivery: QueuedDelivery) -> None:
+        if self._items is None:  # as `_queue` does, for each message that waits
+            self._items = deque()
         self._items.append(delivery)
         self._arrived(delivery)
         self.count += 1
@@ -209,7 +228,7 @@ class Backlog:
 
     def _refer(self, delivery: QueuedDelivery) -> None:
         """Let a message wait in the log, or drop it if there is no room for its place."""
-        last = self._items[-1] if self._items else None
+        last = self._last()
         message, flags, identifiers = delivery
         if isinstance(last, Places) and last.grow(message, flags, identifiers):
             self.count += 1
@@ -236,7 +255,7 @@ class Backlog:
         """Put a run into the last places; they are new if nothing is in them."""
         before = places.size_bytes
         if not places.count:
-            self._items.append(places)
+            self._queue().append(places)
             before = 0
         self.count += run.count
         places.add(run)
@@ -250,16 +269,16 @@ class Backlog:
         """Read some of the first places; where that raises OSError, they stay where they are."""
         found, passed = read_first(self._log, places)
         for delivery in found:
-            self._ready.append(delivery)
+            self._make_ready(delivery)
             self._arrived(delivery)
-        before = places.size_bytes
+        items, before = self._queue(), places.size_bytes
         if places.is_shared:
-            places = self._items[0] = places.copy()
+            places = items[0] = places.copy()
         places.skip(passed)
         self._are_gone(passed - len(found))
         self._has_places((places.size_bytes if places.count else 0) - before)
         if not places.count:
-            self._items.popleft()
+            items.popleft()
 
     def _are_gone(self, count: int) -> None:
         """The log has messages no longer that waited there."""
@@ -270,28 +289,30 @@ class Backlog:
 
     def places_before(self, kept_from: Mapping[Epoch, int]) -> list[Places]:
         """Return the places of which some may stand before the numbers that the log still has."""
+        items = self._items if self.places_bytes else None
         return [
             self._as_it_is(item)
-            for item in (self._items if self.places_bytes else ())
+            for item in items or ()
             if isinstance(item, Places) and item.begin_before(kept_from)
         ]
 
     def forget(self, lost: Mapping[Epoch, Intervals]) -> Iterator[None]:
         """Drop, a piece at a time, what the log has no longer and nobody has put by."""
-        for item in list(self._items):
+        for item in list(self._items or ()):
             if not isinstance(item, Places) or not item.meets(lost):
                 continue
             kept = item.without(lost)
             # Its client may have read it meanwhile.
-            at = next((at for at, one in enumerate(self._items) if one is item), -1)
+            items = self._queue()
+            at = next((at for at, one in enumerate(items) if one is item), -1)
             if at < 0 or kept.count == item.count:
                 continue
             self._has_places((kept.size_bytes if kept.count else 0) - item.size_bytes)
             self._are_gone(item.count - kept.count)
             if kept.count:
-                self._items[at] = kept
+                items[at] = kept
             else:
-                del self._items[at]
+                del items[at]
             yield
 
     # -- over a crash ------------------------------------------------------------------------
@@ -302,7 +323,7 @@ class Backlog:
         What was read from the log is in it by its places, for there it is.
         """
         found: list[QueuedDelivery | Places] = []
-        for delivery in self._ready:
+        for delivery in self._ready or ():
             message, flags, identifiers = delivery
             if message.ref is None or flags & RETAIN or isinstance(message, LearntMessage):
                 found.append(delivery)
@@ -312,13 +333,13 @@ class Backlog:
                 last = Places()
                 found.append(last)
             last.add(WaitingRun.of(message, flags, identifiers))
-        for item in self._items:
+        for item in self._items or ():
             found.append(self._as_it_is(item) if isinstance(item, Places) else item)
         return found
 
     def _as_it_is(self, places: Places) -> Places:
         """Return places that do not change: themselves, unless what comes may go on with them."""
-        if places is self._items[-1] and not places.is_shared:
+        if places is self._last() and not places.is_shared:
             return places.copy()
         places.is_shared = True
         return places
@@ -333,7 +354,7 @@ class Backlog:
             self._keep(item)
             return
         for run in item.runs():
-            last = self._items[-1] if self._items else None
+            last = self._last()
             self._place(last if isinstance(last, Places) and not last.is_full else Places(), run)
 
     def remove(self, ref: Ref, flags: int) -> QueuedDelivery | None:
@@ -354,6 +375,8 @@ class Backlog:
 
     def _remove(self, ref: Ref, flags: int | None) -> QueuedDelivery | None:
         for queue in (self._ready, self._items):
+            if queue is None:
+                continue
             at = _position(queue, ref, flags)
             if at >= 0:
                 found = queue[at]
@@ -370,14 +393,15 @@ class Backlog:
     def _reads_on(self, ref: Ref, flags: int | None) -> bool:
         """Read on towards a message that stands in the log, and return whether it was among the
         places."""
-        for item in self._items:
+        items = self._queue()
+        for item in items:
             if isinstance(item, Places) and item.has(*ref, flags):
-                while (before := self._items[0]) is not item:
+                while (before := items[0]) is not item:
                     if isinstance(before, Places):
                         self._read(before)
                     else:
-                        self._ready.append(before)
-                        self._items.popleft()
+                        self._make_ready(before)
+                        items.popleft()
                 self._read(item)
                 return True
         return False

@@ -25,28 +25,26 @@ class UnreleasedIdentifiers:
 
     """
 
-    __slots__ = ("_found", "_packet_ids", "record")
+    __slots__ = ("_is_found", "record")
 
     def __init__(self) -> None:
         self.record: SessionRecord | None = None
-        self._packet_ids: set[int] = set()
-        self._found: set[int] = set()
-        """Those of them that a restart has found."""
+        self._is_found: dict[int, bool] = {}  # empty it takes 64 bytes, where a set takes 216
+        """For each of them, whether a restart has found it."""
 
     def __len__(self) -> int:
-        return len(self._packet_ids)
+        return len(self._is_found)
 
     def __contains__(self, packet_id: int) -> bool:
-        return packet_id in self._packet_ids
+        return packet_id in self._is_found
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._packet_ids)
+        return iter(self._is_found)
 
     def restore(self, packet_ids: Iterable[int]) -> None:
         """Take up what a restart has found: these messages had come."""
         for packet_id in packet_ids:
-            self._packet_ids.add(packet_id)
-            self._found.add(packet_id)
+            self._is_found[packet_id] = True
 
     def is_known(self, packet_id: int, *, is_again: bool) -> bool:
         """Return whether a PUBLISH is of a message that has come before.
@@ -56,7 +54,8 @@ class UnreleasedIdentifiers:
             is_again: whether it says that it comes again (DUP).
 
         """
-        return packet_id in self._packet_ids and (is_again or packet_id not in self._found)
+        is_found = self._is_found.get(packet_id)
+        return is_found is not None and (is_again or not is_found)
 
     def begin(self, packet_id: int, unreleased_max: int, *, is_again: bool) -> bool:
         """Begin an exchange, and return whether it is new; the journal is told with its batch.
@@ -70,21 +69,19 @@ class UnreleasedIdentifiers:
             PacketError: it would be one more than may be unreleased.
 
         """
-        packet_ids = self._packet_ids
-        if packet_id in packet_ids:
+        is_found = self._is_found
+        if packet_id in is_found:
             if self.is_known(packet_id, is_again=is_again):
                 return False
-            self._found.discard(packet_id)
-            return True
-        if len(packet_ids) >= unreleased_max:
+        elif len(is_found) >= unreleased_max:
             reason = ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
-            raise PacketError(reason, "unreleased messages", len(packet_ids))
-        packet_ids.add(packet_id)
+            raise PacketError(reason, "unreleased messages", len(is_found))
+        is_found[packet_id] = False
         return True
 
     def release(self, packet_id: int) -> bool:
         """End the exchange; return whether there was one."""
-        if packet_id not in self._packet_ids:
+        if packet_id not in self._is_found:
             return False
         self.forget(packet_id)
         if self.record is not None:
@@ -93,16 +90,15 @@ class UnreleasedIdentifiers:
 
     def refuse(self, packet_id: int) -> None:
         """The log did not take the message."""
-        if self.record is not None and packet_id in self._packet_ids:
+        if self.record is not None and packet_id in self._is_found:
             self.record.note_only(Operation.RELEASED, packet_id)
         self.forget(packet_id)
 
     def forget(self, packet_id: int) -> None:
         """There is no such message, and the journal knows of none."""
-        self._packet_ids.discard(packet_id)
-        self._found.discard(packet_id)
+        if packet_id in self._is_found:
+            del self._is_found[packet_id]
 
     def clear(self) -> None:
         """The session ends."""
-        self._packet_ids.clear()
-        self._found.clear()
+        self._is_found.clear()
