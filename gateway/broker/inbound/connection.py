@@ -73,11 +73,13 @@ class Connection(asyncio.Protocol):
 
     """
 
+    __slots__ = ("_at", "_is_greeted", "_packets", "_service", "peer")
+
     def __init__(self, service: Service, *, takes_links: bool = True) -> None:
         self._service = service
         scanner = Scanner(service.limits.connect_bytes)
         channel = Channel(service.output)
-        self.peer = Peer(channel, scanner, self._go_on, self._fail, takes_links=takes_links)
+        self.peer = Peer(channel, scanner, self, takes_links=takes_links)
         self._packets: list[bytes] = []
         """Whole packets that are not handled yet, from `_at` on."""
         self._at = 0
@@ -143,7 +145,7 @@ class Connection(asyncio.Protocol):
 
     # -- packets -------------------------------------------------------------------------------
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
         """Serve the packets that waited, now that the verdict is there."""
         if not self.peer.channel.is_closing and self.peer.waiting.verdict is None:
             self._serve(self._service.output.now())
@@ -166,7 +168,7 @@ class Connection(asyncio.Protocol):
                 if done_s > until_s:
                     break
         except PacketError as error:
-            self._fail(error)
+            self.fail(error)
         publisher = peer.publisher
         if publisher is None:  # its first packet is all that is handled before it is accepted
             return
@@ -227,7 +229,7 @@ class Connection(asyncio.Protocol):
         self._is_greeted = True
         self._service.first_packets.receive(self.peer, first)
 
-    def _fail(self, error: PacketError) -> None:
+    def fail(self, error: PacketError) -> None:
         """The client broke the protocol: say so in 5.0, and close [MQTT-4.13.1-1]."""
         peer, service = self.peer, self._service
         kind = f"protocol error ({error.reason.name.lower()})"

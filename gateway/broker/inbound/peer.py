@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gateway.broker.inbound.publisher import Publisher
-from gateway.broker.inbound.read_gate import ReadGate
+from gateway.broker.inbound.read_gate import PacketReader, ReadGate
 from gateway.broker.outbound.channel import Channel
 from gateway.broker.sessions.session import Session
-from gateway.mqtt import PacketError, Scanner
+from gateway.mqtt import Scanner
 from gateway.trust.tls.peer_certificate import PeerCertificate
 
 
@@ -18,8 +16,7 @@ class Peer:
     Args:
         channel: its socket.
         scanner: cuts what is read into packets.
-        go_on: handles the packets that waited for something.
-        fail: is told that the client broke the protocol.
+        reader: handles its packets.
         takes_links: whether a neighbour may come this way.
 
     Attributes:
@@ -30,18 +27,27 @@ class Peer:
 
     """
 
+    __slots__ = (
+        "certificate",
+        "channel",
+        "keep_alive_s",
+        "publisher",
+        "scanner",
+        "takes_links",
+        "waiting",
+    )
+
     def __init__(
         self,
         channel: Channel,
         scanner: Scanner,
-        go_on: Callable[[], None],
-        fail: Callable[[PacketError], None],
+        reader: PacketReader,
         *,
         takes_links: bool = True,
     ) -> None:
         self.channel = channel
         self.scanner = scanner
-        self.waiting = ReadGate(channel, go_on, fail)
+        self.waiting = ReadGate(channel, reader)
         self.certificate: PeerCertificate | None = None
         self.takes_links = takes_links
         self.publisher: Publisher | None = None

@@ -14,9 +14,19 @@ from gateway.broker.inbound.peer import Peer
 from gateway.broker.limits import Limits
 from gateway.broker.outbound.channel import Channel, PendingWrites
 from gateway.broker.statistics.traffic import Traffic
-from gateway.mqtt import Scanner
+from gateway.mqtt import PacketError, Scanner
 
 LIMITS = replace(Limits(), connections_per_address=2, connects_per_s=1_000)
+
+
+class Unread:
+    """Handles no packets: none come."""
+
+    def go_on(self) -> None:
+        pass
+
+    def fail(self, error: PacketError) -> None:
+        pass
 
 
 class World:
@@ -33,7 +43,7 @@ class World:
         """Somebody connects and says nothing."""
         channel = Channel(self._output)
         channel.address = address
-        peer = Peer(channel, Scanner(1_000), lambda: None, lambda _error: None)
+        peer = Peer(channel, Scanner(1_000), Unread())
         self.connections.opened(peer)
         return peer
 

@@ -32,7 +32,13 @@ class Gated:
         self.raised: list[BaseException] = []
         loop.set_exception_handler(lambda _, context: self.raised.append(context["exception"]))
         self.verdict: asyncio.Future[str] = loop.create_future()
-        self.gate = ReadGate(self.channel, lambda: self.told.append("go on"), self.told.append)
+        self.gate = ReadGate(self.channel, self)
+
+    def go_on(self) -> None:
+        self.told.append("go on")
+
+    def fail(self, error: PacketError) -> None:
+        self.told.append(error)
 
     def wait(self, raises: Exception | None = None) -> None:
         def then(result: str | None) -> None:
