@@ -169,6 +169,9 @@ class Connection(asyncio.Protocol):
                     break
         except PacketError as error:
             self.fail(error)
+        if self._at == len(self._packets):  # or they stay until the client sends again
+            self._packets.clear()
+            self._at = 0
         publisher = peer.publisher
         if publisher is None:  # its first packet is all that is handled before it is accepted
             return
