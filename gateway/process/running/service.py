@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -64,6 +65,9 @@ async def serve(settings: GatewaySettings, trial: TrialWatch) -> bool:
             again.clear()
             process = GatewayProcess(settings, stopping.set, trial.at_reload, renewals)
             await process.start()
+            # Now, and not while clients wait. It touches code of all kinds of objects, which the
+            # next does not: it looks at what came since.
+            gc.collect()
             mapped_code.give_back()
             sd_notify.tell_ready()
             process.watched.start("reload", partial(_reload, process, hung_up, trial))

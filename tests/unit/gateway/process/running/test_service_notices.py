@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +17,7 @@ import pytest
 
 from gateway.base.watched_tasks import WatchedTasks
 from gateway.process.config_trials.judge import ConfigJudge
-from gateway.process.running import freed_memory, service
+from gateway.process.running import freed_memory, mapped_code, service
 from gateway.process.running.trial_watch import TrialWatch
 from gateway.process.state_folder.life import Renewals
 
@@ -69,6 +71,13 @@ class Process:
         self.reloads += 1
         if self.reloads == 1 and self.fails:
             raise ZeroDivisionError("oops")
+
+
+class Cycle:
+    """Is found by nobody but the collector."""
+
+    def __init__(self) -> None:
+        self.itself = self
 
 
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> Any:
@@ -147,3 +156,27 @@ async def test_another_life_in_the_process_is_no_end_and_the_watchdog_hears_of_i
     os.kill(os.getpid(), signal.SIGTERM)
     assert (await notices_until(manager, "STOPPING=1"))[-1] == "STOPPING=1"
     await serving
+
+
+@pytest.mark.usefixtures("process_of_a_service")
+async def test_the_collector_has_looked_at_what_a_start_left_before_code_is_given_back(
+    manager: socket.socket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[weakref.ref[Cycle]] = []
+    is_gone: list[bool] = []
+
+    async def start(_: Process) -> None:
+        left.append(weakref.ref(Cycle()))
+
+    serving = served(tmp_path, monkeypatch)
+    monkeypatch.setattr(Process, "start", start)
+    monkeypatch.setattr(mapped_code, "give_back", lambda: is_gone.append(left[0]() is None))
+    gc.disable()  # or it might look just then by itself
+    try:
+        await notices_until(manager, READY)
+    finally:
+        gc.enable()
+    os.kill(os.getpid(), signal.SIGTERM)
+    async with asyncio.timeout(60):
+        await serving
+    assert is_gone == [True]
