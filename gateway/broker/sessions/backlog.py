@@ -393,7 +393,9 @@ class Backlog:
     def _reads_on(self, ref: Ref, flags: int | None) -> bool:
         """Read on towards a message that stands in the log, and return whether it was among the
         places."""
-        items = self._queue()
+        items = self._items
+        if items is None:
+            return False
         for item in items:
             if isinstance(item, Places) and item.has(*ref, flags):
                 while (before := items[0]) is not item:

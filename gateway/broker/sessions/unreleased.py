@@ -96,8 +96,7 @@ class UnreleasedIdentifiers:
 
     def forget(self, packet_id: int) -> None:
         """There is no such message, and the journal knows of none."""
-        if packet_id in self._is_found:
-            del self._is_found[packet_id]
+        self._is_found.pop(packet_id, None)
 
     def clear(self) -> None:
         """The session ends."""
