@@ -166,9 +166,9 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 		tests/unit/benchmarks/test_ingest_growth.py --soak --timeout 0 -s
 	@.venv/bin/python -m pytest tests/interop/test_dtls_over_a_bad_network.py tests/interop/test_named_write_over_a_kill.py --soak --timeout 0 -s
 	@.venv/bin/python -m benchmarks.first_hour
-	@for target in $(FUZZED); do .venv/bin/python tests/fuzz $$target --seconds $(or $(FUZZ_S),450) || [ $$? = 3 ] || exit; done # 3: no wheel, and said so
 	@.venv/bin/python -m pip freeze | grep ^atheris= | xargs -r $(COMPILED)/bin/python -m pip install --quiet
-	@for target in $(FUZZED); do $(COMPILED)/bin/python -P tests/fuzz $$target --seconds $(or $(FUZZ_S),450) || [ $$? = 3 ] || exit; done
+	@for python in ".venv/bin/python" "$(COMPILED)/bin/python -P"; do for target in $(FUZZED); do \
+		$$python tests/fuzz $$target $(if $(FUZZ_S),--seconds $(FUZZ_S)) || [ $$? = 3 ] || exit; done; done # 3: no wheel, and said so
 	@.venv/bin/python tests/fuzz work --seconds $(or $(FUZZ_S),300)
 	@.venv/bin/python tests/fuzz ingest --seconds $(or $(FUZZ_S),3600)
 

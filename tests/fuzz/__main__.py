@@ -43,6 +43,9 @@ MODULES = {
     "signed": "signed_words",
 }
 """The modules that have a target and its first inputs; the other targets are in `targets`."""
+SECONDS = 300
+LONGER_S = {"connection": 900}
+"""Of targets that are slow to run: a whole broker, say."""
 WORK = "work"
 """The target that is measured in time."""
 INGEST = "ingest"
@@ -105,10 +108,13 @@ def _target(name: str) -> Any:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python tests/fuzz", description=__doc__)
     parser.add_argument("target", choices=["parser", "connection", WORK, INGEST, *MODULES])
-    parser.add_argument("--seconds", type=int, default=300)
+    parser.add_argument("--seconds", type=int)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--replay", metavar="HEX-FILE-OR-SEED")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.seconds is None:
+        arguments.seconds = LONGER_S.get(arguments.target, SECONDS)
+    return arguments
 
 
 def _atheris() -> Any:
