@@ -420,7 +420,7 @@ async def test_reads_that_are_answered_count_and_each_lets_another_be_asked() ->
         found = await coap_load.reads_per_s(port, ("sensors", "x"), 0.05)
     took_s = loop.time() - began_s
     transport.close()
-    assert 1 / took_s <= found <= 30 / 0.05
+    assert 1 / took_s <= found < 31 / 0.05  # a clock rounds, but not by a read
     assert len(sensor.asked) > coap_load.WINDOW
     assert [one.message_id for one in sensor.asked] == list(range(1, len(sensor.asked) + 1))
     assert {(one.code, one.options) for one in sensor.asked} == {
