@@ -1,6 +1,6 @@
 """Opens a stranger's key store in a process of its own, whose time and memory are bounded.
 
-    python -m gateway.trust.certificates.unpacking MEMORY_BYTES < REQUEST > RESULT
+    python -m gateway.trust.certificates.unpacking MEMORY_BYTES CPU_S < REQUEST > RESULT
 
 What a file shows of the work that it makes is refused before (`key_work`); what it hides under its
 password is met here. Both are JSON: `unpacked` writes the one and reads the other.
@@ -29,12 +29,13 @@ CPU_S: Final = 10
 MEMORY_BYTES: Final = 512 << 20
 PATIENCE_S: Final = 60.0
 """A busy machine gives a process less than all of its time."""
+_OWN_NAME: Final = "gateway.trust.certificates.unpacking"
 _MOST_RESULT: Final = 4 << 20
 _MOST_WHY: Final = 200
 
 
 def unpacked(
-    data: bytes, password: bytes | None, memory_bytes: int = MEMORY_BYTES
+    data: bytes, password: bytes | None, memory_bytes: int = MEMORY_BYTES, cpu_s: int = CPU_S
 ) -> KeystoreContent[PrivateKey]:
     """Return what a file holds: PKCS#12, or PEM with a key, certificates, or both.
 
@@ -42,6 +43,7 @@ def unpacked(
         data: of the file.
         password: that opens it; None for none.
         memory_bytes: that the process which opens it may have.
+        cpu_s: of a processor, which it may take.
 
     Raises:
         Pkcs12Error: it can't be opened, or not with bounded work.
@@ -51,8 +53,8 @@ def unpacked(
         raise Pkcs12Error(f"{len(data)} bytes, over {key_work.MOST_BYTES}")
     request = {"data": _text(data), "password": None if password is None else _text(password)}
     try:
-        done = subprocess.run(  # noqa: S603  # this very module, and a number
-            [sys.executable, "-m", "gateway.trust.certificates.unpacking", str(memory_bytes)],
+        done = subprocess.run(  # noqa: S603  # this very module, and two numbers
+            [sys.executable, "-m", _OWN_NAME, str(memory_bytes), str(cpu_s)],
             input=json.dumps(request).encode(),
             capture_output=True,
             timeout=PATIENCE_S,
@@ -63,7 +65,7 @@ def unpacked(
     try:
         told: dict[str, Any] = json.loads(done.stdout[:_MOST_RESULT])
     except ValueError as error:
-        raise Pkcs12Error(_why_ended(done, memory_bytes)) from error
+        raise Pkcs12Error(_why_ended(done, memory_bytes, cpu_s)) from error
     if why := told.get("why"):
         raise Pkcs12Error(why)
     key = None if told["key"] is None else private_keys.load(told["key"].encode())[0]
@@ -72,11 +74,11 @@ def unpacked(
     return KeystoreContent(key, own, x509.load_pem_x509_certificates(others) if others else [])
 
 
-def _why_ended(done: subprocess.CompletedProcess[bytes], memory_bytes: int) -> str:
+def _why_ended(done: subprocess.CompletedProcess[bytes], memory_bytes: int, cpu_s: int) -> str:
     """Say why the process has told nothing."""
     lines = done.stderr.decode(errors="replace").strip().splitlines() or ["it says nothing"]
     if done.returncode < 0 or lines[-1].startswith("MemoryError"):
-        limits = f"{CPU_S} s of a processor and {memory_bytes >> 20} MiB"
+        limits = f"{cpu_s} s of a processor and {memory_bytes >> 20} MiB"
         return f"to open it takes more than {limits}"
     why = printable(lines[-1][-_MOST_WHY:])
     return f"the process that opens it ended with {done.returncode}: {why}"
@@ -136,14 +138,15 @@ def _is_of(key: PrivateKey, certificate: x509.Certificate) -> bool:
     return isinstance(public, type(own)) and private_keys.same_key(own, public)
 
 
-def main(memory_bytes: int) -> int:
+def main(memory_bytes: int, cpu_s: int) -> int:
     """Open the file of the request, and tell what it holds.
 
     Args:
         memory_bytes: that this process may have.
+        cpu_s: of a processor, which it may take.
 
     """
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     with contextlib.suppress(ValueError, OSError):  # it may have less already
         resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -176,4 +179,4 @@ def _bytes(text: str) -> bytes:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))
+    sys.exit(main(memory_bytes=int(sys.argv[1]), cpu_s=int(sys.argv[2])))
