@@ -142,6 +142,8 @@ class Upkeep:
 
     def _look_at_connections(self, now_s: float) -> None:
         for peer in self._connections:
+            if now_s < peer.quiet_until_s and not peer.channel.is_closing:
+                continue  # as nearly all are, each time
             try:
                 self._look_at(peer, now_s)
             except Exception as error:  # the others are looked at all the same
@@ -166,14 +168,18 @@ class Upkeep:
             and (channel.is_answered or not channel.unsafe_bytes)
         ):
             self._disconnections.disconnect(session, ReasonCode.KEEP_ALIVE_TIMEOUT)
+        else:
+            keep_alive_s = peer.keep_alive_s
+            ends_s = channel.heard_at_s + 1.5 * keep_alive_s
+            peer.quiet_until_s = ends_s if keep_alive_s else math.inf
 
     def _look_at_buffers(self, now_s: float) -> None:
         """Close those that hold the most, if all connections together hold too much."""
         limit = self._limits.all_buffers_bytes
         self._looked_s = now_s
-        held = [(peer.buffered_bytes, peer) for peer in self._connections]
-        total = sum([size for size, _ in held])
+        total = sum([peer.buffered_bytes for peer in self._connections])
         if total > limit:
+            held = [(peer.buffered_bytes, peer) for peer in self._connections]
             held.sort(key=lambda pair: pair[0], reverse=True)
             for size, peer in held:
                 self._refusals.count("connection that held most of too much in buffers", str(peer))

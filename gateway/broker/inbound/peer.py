@@ -24,6 +24,7 @@ class Peer:
         certificate: what the client proved in the TLS handshake.
         publisher: the accepted client; None until then.
         keep_alive_s: 0 for none.
+        quiet_until_s: before that no sweep has to look at it, unless it is closing.
 
     """
 
@@ -32,6 +33,7 @@ class Peer:
         "channel",
         "keep_alive_s",
         "publisher",
+        "quiet_until_s",
         "scanner",
         "takes_links",
         "waiting",
@@ -52,6 +54,7 @@ class Peer:
         self.takes_links = takes_links
         self.publisher: Publisher | None = None
         self.keep_alive_s = 0
+        self.quiet_until_s = 0.0
 
     @property
     def session(self) -> Session | None:

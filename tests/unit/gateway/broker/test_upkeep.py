@@ -17,7 +17,7 @@ from gateway.broker.limits import (
     Limits,
 )
 from gateway.broker.upkeep import LATE_S, SWEEP_S, TURN_S
-from gateway.mqtt import Connect, Disconnect, Version, encode
+from gateway.mqtt import Connect, Disconnect, PingReq, Version, encode
 
 V5 = Version.V5
 
@@ -88,6 +88,32 @@ async def test_a_client_is_silent_for_one_and_a_half_times_its_keep_alive_at_mos
     sweep(world, at_s)
     told = world.written(number)
     assert told == ([Disconnect(0x8D, told[0].properties)] if is_closed else [])
+    assert world.is_closing(number) == is_closed
+
+
+@pytest.mark.parametrize(("at_s", "is_closed"), [(29.0, False), (29.1, True)])
+async def test_who_speaks_in_time_may_be_silent_for_as_long_again(
+    at_s: float, *, is_closed: bool
+) -> None:
+    world = LogWorld()
+    number = await greeted(world, keep_alive_s=10)
+    sweep(world, 14.0)
+    world.send(number, encode(PingReq(), V5))
+    sweep(world, at_s)
+    assert world.is_closing(number) == is_closed
+
+
+@pytest.mark.parametrize(("at_s", "is_closed"), [(55.0, False), (55.1, True)])
+async def test_the_time_in_which_the_broker_does_not_read_is_no_silence(
+    at_s: float, *, is_closed: bool
+) -> None:
+    world = LogWorld()
+    number = await greeted(world, keep_alive_s=10)
+    channel = world.clients[number][0].peer.channel
+    channel.stall()
+    sweep(world, 40.0)
+    channel.resume()
+    sweep(world, at_s)
     assert world.is_closing(number) == is_closed
 
 
