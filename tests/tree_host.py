@@ -96,7 +96,7 @@ async def started(
         node = TreeNode(settings, log, receiver, scope=scope)
         loop = asyncio.get_running_loop()
         server = await loop.create_server(lambda: Listener(node), "127.0.0.1", 0)
-        neighbours = Neighbours(name, node.dial, node.is_linked)
+        neighbours = Neighbours(name, node.dial, node.is_linked, node.link_ends)
         host = Host(name, node, log, neighbours, server, got, control)
         hosts.append(host)
         return host
@@ -107,6 +107,10 @@ async def started(
         for host in hosts:
             with contextlib.suppress(Exception):
                 await host.stop()
+
+
+async def never_linked(peer_id: str) -> None:
+    """Stands for a node without links: to none of them one has to wait for its end."""
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -173,7 +173,9 @@ class FaultyGateway:
         await self._listen()
         self.node.listens_at(self.port)
         chance = random.Random(0)
-        neighbours = Neighbours(self.name, self.node.dial, self.node.is_linked, chance)
+        neighbours = Neighbours(
+            self.name, self.node.dial, self.node.is_linked, self.node.link_ends, chance
+        )
         if self._neighbour is not None:
             neighbours.add_static(TcpAddress(HOST, self._neighbour))
         return True

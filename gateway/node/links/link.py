@@ -182,6 +182,10 @@ class Link(asyncio.Protocol):
         self._receive = receive
         self._turns = LinkTurns() if turns is None else turns
         self._hand_up(receive)
+        return await self.until_ended()
+
+    async def until_ended(self) -> str:
+        """Wait until the link has ended, and return why it did."""
         return await asyncio.shield(self._ended)
 
     def _go_on(self) -> None:

@@ -49,8 +49,8 @@ MAX_LISTED: Final = 64
 """Neighbours from DNS-SD; more are not dialled."""
 ITSELF_RETRY_S: Final = 60.0
 """An address that was this gateway's own may become another's."""
-LINKED_CHECK_S: Final = 1.0
-"""The interval between looks whether a neighbour that dialled us is still there."""
+LINK_ENDED_S: Final = 1.0
+"""So long after its link has ended a neighbour that dialled us is dialled back."""
 OTHER_LIFE_RETRY_S: Final = 30.0
 """The interval at which a gateway tries whose place another one has that runs under its id."""
 MAX_TOLD: Final = 32
@@ -86,6 +86,8 @@ class _Kept:
     met_id: str | None = None
     task: asyncio.Task[None] | None = None
     trouble: DialFailures = field(default_factory=DialFailures)
+    waits: bool = False
+    """It has a link that another one's dialling has made, and is dialled once that ends."""
 
     def linked(self, peer_id: str) -> None:
         self.peer_id = peer_id
@@ -117,6 +119,7 @@ class Neighbours:
         dial: connects, calls what it is given with the neighbour's id when there is a link, and
             returns when that has ended.
         is_linked: whether there is a link to a gateway id.
+        link_ends: returns when a link to a gateway id has ended, or there is none.
         jitter: draws how long to wait before the next try; None for one of its own.
 
     """
@@ -126,11 +129,13 @@ class Neighbours:
         own_id: str,
         dial: Callable[[Address, Callable[[str], None]], Awaitable[None]],
         is_linked: Callable[[str], bool],
+        link_ends: Callable[[str], Awaitable[None]],
         jitter: random.Random | None = None,
     ) -> None:
         self._own_id = own_id
         self._dial = dial
         self._is_linked = is_linked
+        self._link_ends = link_ends
         self._kept: dict[Address, _Kept] = {}
         self._unlisted: set[Address] = set()
         self._jitter = random.Random() if jitter is None else jitter
@@ -150,7 +155,7 @@ class Neighbours:
 
     def add_met(self, address: Address, peer_id: str) -> None:
         """Dial a neighbour back that dialled, once its link has ended (B1)."""
-        self._keep(address, Source.FOUND, peer_id, LINKED_CHECK_S)
+        self._keep(address, Source.FOUND, peer_id, LINK_ENDED_S)
         if (kept := self._kept.get(address)) is not None:
             kept.met_id = peer_id  # for status: it is dialled all the same, and may be another
 
@@ -191,7 +196,10 @@ class Neighbours:
         """Dial it no longer; a link that there is stays until it ends by itself."""
         kept = self._kept.get(address)
         if kept is not None and kept.source is Source.LISTED:
-            self._unlisted.add(address)
+            if kept.waits:
+                self._forget(address)
+            else:
+                self._unlisted.add(address)
 
     def status(self) -> dict[str, Any]:
         """Counters, how many addresses there are of each source, and who is dialled.
@@ -266,9 +274,12 @@ class Neighbours:
                 self.counters.given_up += 1
                 return
             if kept.peer_id is not None and self._is_linked(kept.peer_id):
-                last_success = began
-                retry_s = LINKED_CHECK_S
+                retry_s = LINK_ENDED_S
                 kept.linked(kept.peer_id)
+                kept.waits = True
+                await self._link_ends(kept.peer_id)
+                kept.waits = False
+                last_success = loop.time()
             else:
                 retry_s = min(retry_s * 2, LAST_RETRY_S)
                 try:

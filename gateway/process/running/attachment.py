@@ -116,7 +116,7 @@ class Attachment:
         self._key = key
         self._boot_epoch = boot_epoch
         self._tell = tell
-        self.neighbours = Neighbours(own_id, node.dial, node.is_linked)
+        self.neighbours = Neighbours(own_id, node.dial, node.is_linked, node.link_ends)
         self._own: Announcement | None = None
         self._finding = _Finding()
         self._changing = asyncio.Lock()

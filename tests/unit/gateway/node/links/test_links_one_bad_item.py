@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tree_host import Start, started, until
+from tree_host import Start, never_linked, started, until
 
 import gateway.node.links.neighbours as neighbours_module
 from gateway.log.message_log import MessageLog
@@ -151,7 +151,7 @@ async def test_a_neighbour_is_dialled_again_whatever_an_attempt_raised(
         linked.set()
         await asyncio.get_running_loop().create_future()
 
-    neighbours = Neighbours("gw-a", dial, lambda _: False)
+    neighbours = Neighbours("gw-a", dial, lambda _: False, never_linked)
     neighbours.add_static(TcpAddress("10.0.0.1", 1))
     async with asyncio.timeout(30):
         await linked.wait()

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from fleet_gateway import LIMIT_S, Fleet, FleetGateway, until
+from loop_turns import turns
 from loopback_wire import wire_to
 from ports import free_port
+from tree_host import never_linked
 
 from gateway.node.links import neighbours as module
 from gateway.node.links.neighbours import Neighbours
@@ -172,7 +174,7 @@ class Dialled:
 )
 async def test_no_more_are_dialled_than_the_limit_says(add: str, most: int) -> None:
     dialled = Dialled()
-    neighbours = Neighbours("gw-a", dialled.dial, lambda _: False)
+    neighbours = Neighbours("gw-a", dialled.dial, lambda _: False, never_linked)
     for n in range(most + 3):
         getattr(neighbours, add)(TcpAddress("10.0.0.1", n + 1), f"gw-{n}")
     neighbours.add_static(TcpAddress("10.0.0.2", 1))
@@ -189,7 +191,7 @@ async def test_an_address_that_becomes_static_is_not_given_up(
 ) -> None:
     monkeypatch.setattr(module, "GIVE_UP_S", -1.0)
     dialled = Dialled()
-    neighbours = Neighbours("gw-a", dialled.dial, lambda _: False)
+    neighbours = Neighbours("gw-a", dialled.dial, lambda _: False, never_linked)
     address = TcpAddress("10.0.0.1", 1)
     neighbours.add_discovered(address, "gw-b")
     neighbours.add_static(address)
@@ -225,10 +227,73 @@ async def test_each_wait_between_two_attempts_is_drawn_from_half_of_it_to_as_muc
         attempts.append(address)
         raise ConnectionRefusedError
 
-    neighbours = Neighbours("gw-a", refuses, lambda _: False, jitter=jitter)
+    neighbours = Neighbours("gw-a", refuses, lambda _: False, never_linked, jitter=jitter)
     neighbours.add_static(TcpAddress("10.0.0.1", 1))
     async with asyncio.timeout(LIMIT_S):
         while len(attempts) < 5:
             await asyncio.sleep(0)
     await neighbours.stop()
     assert set(jitter.ranges) == {(0.5, 1.5)}
+
+
+class LinkOfTheOther:
+    """Stands for a link that the other gateway has dialled, until it ends."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.ended = asyncio.Event()
+
+    def is_linked(self, _: str) -> bool:
+        self.looks += 1
+        return not self.ended.is_set()
+
+    async def ends(self, _: str) -> None:
+        await self.ended.wait()
+
+
+async def test_who_has_a_link_is_not_looked_at_again_and_again_but_dialled_when_it_ends() -> None:
+    dialled, link = Dialled(), LinkOfTheOther()
+    neighbours = Neighbours("gw-a", dialled.dial, link.is_linked, link.ends, jitter=AtOnce())
+    address = TcpAddress("10.0.0.1", 1)
+    neighbours.add_listed(address, "gw-b")
+    await turns(50)
+    assert link.looks == 1
+    assert not dialled.calls
+    link.ended.set()
+    await turns(50)
+    assert dialled.calls == [address]
+    await neighbours.stop()
+
+
+async def test_who_is_listed_no_more_while_it_has_a_link_is_forgotten() -> None:
+    dialled, link = Dialled(), LinkOfTheOther()
+    neighbours = Neighbours("gw-a", dialled.dial, link.is_linked, link.ends, jitter=AtOnce())
+    neighbours.add_listed(TcpAddress("10.0.0.1", 1), "gw-b")
+    await turns(50)
+    neighbours.remove_listed(TcpAddress("10.0.0.1", 1))
+    assert neighbours.status()["listed"] == 0
+    link.ended.set()
+    await turns(50)
+    assert not dialled.calls
+    await neighbours.stop()
+
+
+async def test_a_neighbour_whose_link_lasted_for_long_is_not_given_up_when_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dialled, link = Dialled(), LinkOfTheOther()
+    neighbours = Neighbours("gw-a", dialled.dial, link.is_linked, link.ends, jitter=AtOnce())
+    loop = asyncio.get_running_loop()
+    later_s = 0.0
+    now = loop.time
+    monkeypatch.setattr(loop, "time", lambda: now() + later_s)
+    link.ended.set()  # when it was found
+    neighbours.add_discovered(address := TcpAddress("10.0.0.1", 1), "gw-b")
+    link.ended.clear()
+    await turns(50)
+    later_s = module.GIVE_UP_S + 1
+    link.ended.set()
+    await turns(50)
+    assert dialled.calls == [address]
+    assert neighbours.counters.given_up == 0
+    await neighbours.stop()

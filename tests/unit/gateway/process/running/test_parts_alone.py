@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 from loop_turns import turns
+from tree_host import never_linked
 
 from gateway.base.toml.toml_file import ConfigError
 from gateway.base.watched_tasks import WatchedTasks
@@ -63,7 +64,11 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> type[Group]:
 
 def attached(**tree: Any) -> Attachment:
     node = SimpleNamespace(
-        dial=None, is_linked=lambda _: False, listens_at=lambda _: None, dials_back=lambda _: None
+        dial=None,
+        is_linked=lambda _: False,
+        link_ends=never_linked,
+        listens_at=lambda _: None,
+        dials_back=lambda _: None,
     )
     section = TreeSection(Path("key"), tls="off", **tree)
     return Attachment(cast(Any, node), section, "gw-a", b"k" * 16, 1)
