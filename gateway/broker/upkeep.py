@@ -152,26 +152,24 @@ class Upkeep:
     def _look_at(self, peer: Peer, now_s: float) -> None:
         channel, limits = peer.channel, self._limits
         session = peer.session
-        silent_s = now_s - channel.heard_at_s
         if channel.is_closing:
             if now_s - channel.closing_at_s > limits.close_s:
                 channel.abort()
         elif session is None:
-            if silent_s > limits.connect_s:
+            if now_s - channel.heard_at_s > limits.connect_s:
                 self._refusals.count("connection without CONNECT", channel.address)
                 channel.abort()
-        elif (
-            0 < 1.5 * peer.keep_alive_s < silent_s  # [MQTT-3.1.2-22]
-            # A client that is not read from can't be heard, unless that is its own doing.
-            and (channel.is_paused or not channel.is_stalled)
-            # Nor does one speak that waits for its CONNACK, while the disk holds that up.
-            and (channel.is_answered or not channel.unsafe_bytes)
-        ):
-            self._disconnections.disconnect(session, ReasonCode.KEEP_ALIVE_TIMEOUT)
         else:
-            keep_alive_s = peer.keep_alive_s
-            ends_s = channel.heard_at_s + 1.5 * keep_alive_s
-            peer.quiet_until_s = ends_s if keep_alive_s else math.inf
+            keep_alive_s = peer.keep_alive_s or math.inf
+            peer.quiet_until_s = channel.heard_at_s + 1.5 * keep_alive_s  # [MQTT-3.1.2-22]
+            if (
+                now_s > peer.quiet_until_s
+                # A client that is not read from can't be heard, unless that is its own doing.
+                and (channel.is_paused or not channel.is_stalled)
+                # Nor does one speak that waits for its CONNACK, while the disk holds that up.
+                and (channel.is_answered or not channel.unsafe_bytes)
+            ):
+                self._disconnections.disconnect(session, ReasonCode.KEEP_ALIVE_TIMEOUT)
 
     def _look_at_buffers(self, now_s: float) -> None:
         """Close those that hold the most, if all connections together hold too much."""

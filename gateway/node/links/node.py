@@ -193,8 +193,8 @@ class TreeNode:
 
     async def link_ends(self, peer_id: str) -> None:
         """Wait until a link to this gateway has ended; not at all if there is none."""
-        for link in self._links_to(peer_id)[:1]:
-            await link.until_ended()
+        if links := self._links_to(peer_id):
+            await links[0].until_ended()
 
     def _links_to(self, peer_id: str) -> list[Link]:
         return [link for link in self.links.values() if link.peer_id == peer_id]
