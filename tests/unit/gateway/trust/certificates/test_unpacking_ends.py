@@ -61,3 +61,4 @@ def test_a_file_that_is_too_long_is_given_to_no_process(monkeypatch: pytest.Monk
     with pytest.raises(Pkcs12Error, match=r"^not this one$"):
         unpacked(bytes(key_work.MOST_BYTES), b"password")
     assert len(given) == 1
+    assert given[0][-2:] == [str(512 << 20), "10"], "bytes of memory, and seconds of a processor"
