@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from brokers import Gateway
 from certificate_fleet import PASSWORD, Fleet
-from chromium import Page
+from chromium import NEEDED, Page
 from cryptography import x509
 from page_gateway import CHEAP, POLICY, USERS, PageGateway, page_gateway
 from ports import free_port
 from test_gateway_page import log_in, show, violations
 
-pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
+pytestmark = [NEEDED, pytest.mark.slow]
 
 
 async def picture(browser: Page, name: str) -> None:

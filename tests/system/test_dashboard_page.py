@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from chromium import Page
+from chromium import NEEDED, Page
 from dashboard_server import complete, dashboard
 from synthetic_tables import ALERTS, NOW, TELEMETRY, Fleet, put, rows, write_readings
 
@@ -21,7 +21,7 @@ from cloud_ingest.dashboard.export import export
 from cloud_ingest.dashboard.map_tiles import MapTiles
 from cloud_ingest.query.lake import Lake
 
-pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow, pytest.mark.drawn(6)]
+pytestmark = [NEEDED, pytest.mark.slow, pytest.mark.drawn(6)]
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
 READY = {

@@ -9,11 +9,11 @@ import os
 from pathlib import Path
 
 import pytest
-from chromium import Page
+from chromium import NEEDED, Page
 from dashboard_server import complete, dashboard
 from synthetic_tables import Fleet, put, readings
 
-pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.soak]
+pytestmark = [NEEDED, pytest.mark.soak]
 
 SIZES = {"desk": (1440, 900), "hand": (360, 740)}
 PAGES = {

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from chromium import Page
+from chromium import NEEDED, Page
 from first_start_bed import CODE, FirstStart, first_start
 from test_gateway_page import SIZES, picture, violations
 
-pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
+pytestmark = [NEEDED, pytest.mark.slow]
 
 
 @pytest.fixture

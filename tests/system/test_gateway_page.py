@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from chromium import Page
+from chromium import NEEDED, Page
 from mqtt_peer import Peer
 from page_gateway import USERS, PageGateway, page_gateway
 
@@ -24,7 +24,7 @@ from gateway.process.page.api_request import ApiRequest
 from gateway.process.page.site_asker import SiteAsker, SiteQuestion
 from gateway.trust.policy.principal import Principal
 
-pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
+pytestmark = [NEEDED, pytest.mark.slow]
 
 HOSTILE = "<img src=x onerror=alert(1)>\"'&lt;/script><script>alert(2)</script>"
 SIZES = ((1280, 800), (768, 1024), (360, 740))

@@ -10,11 +10,11 @@ import random
 from typing import Any
 
 import pytest
-from chromium import Page
+from chromium import NEEDED, Page
 from page_gateway import PageGateway
 from test_gateway_page import SIZES, log_in, picture, show, violations
 
-pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
+pytestmark = [NEEDED, pytest.mark.slow]
 
 
 def fleet(count: int) -> dict[str, Any]:

@@ -7,11 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
-from chromium import Page
+from chromium import NEEDED, Page
 from page_gateway import PageGateway
 from test_gateway_page import HOSTILE, log_in, show, violations
 
-pytestmark = [pytest.mark.peer("chromium", "chromium"), pytest.mark.slow]
+pytestmark = [NEEDED, pytest.mark.slow]
 
 NEW = "correct horse battery"
 NEWS = "document.querySelector('.users > p.good').textContent"
