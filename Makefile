@@ -29,6 +29,8 @@ COLLECTED = .pytest_cache/collected
 
 # Tests start several hundred Pythons; where an image forbids byte code each would compile all sources again.
 unexport PYTHONDONTWRITEBYTECODE
+# A newcomer has it not, and what is printed to a pipe waits there until it is flushed.
+unexport PYTHONUNBUFFERED
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 22

@@ -74,7 +74,8 @@ def test_another_release_is_named_with_its_python(
 def test_a_process_tells_how_often_it_was_woken_and_what_it_wrote(tmp_path: Path) -> None:
     file = str(tmp_path / "file")
     waiting = "sys.stdin.readline()"
-    work = f"import sys; {waiting}; open({file!r}, 'wb').write(bytes(1 << 20)); print(); {waiting}"
+    writes = f"open({file!r}, 'wb').write(bytes(1 << 20))"
+    work = f"import sys; {waiting}; {writes}; print(flush=True); {waiting}"
     with subprocess.Popen(
         [sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as working:
