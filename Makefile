@@ -19,9 +19,8 @@ AT_ONCE = $(or $(WORKERS),$(shell n=$$(nproc); echo $$((n < 8 ? n + 4 : 12))))
 # runs each test of ON_ONE_BUILD but once: compiled if it can be, interpreted if it replaces what is
 # compiled. Without a compiled build all of them run interpreted, and in `make soak` on both.
 COMPILED = .venv-compiled
-ON_BOTH_BUILDS = tests/conformance
 ON_ONE_BUILD = tests/unit/gateway tests/unit/resource_directory tests/unit/tree_handler tests/unit/coap_engine \
-	tests/unit/dtls tests/simulation tests/faults
+	tests/unit/dtls tests/conformance tests/simulation tests/faults
 # Over a benchmark, which no wheel has.
 UNCOMPILED = tests/simulation/test_directory_digests.py
 PASSED = .pytest_cache/passed-compiled
@@ -60,7 +59,7 @@ test-on-compiled:
 		echo "Running unit, conformance and simulation tests on the compiled build"; \
 		mkdir -p .pytest_cache; \
 		$(HASHED) HEDGEROW_BUILD=compiled PYTHONSAFEPATH=1 $(COMPILED)/bin/python -m pytest -o pythonpath= \
-			$(DRAWN) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) $(ON_BOTH_BUILDS) --ignore $(UNCOMPILED) \
+			$(DRAWN) $(BESIDE) -m "not alone" $(ON_ONE_BUILD) --ignore $(UNCOMPILED) \
 			--note-passed $(PASSED) || exit; fi
 
 test-all-others:
@@ -157,7 +156,7 @@ soak: ## long checks that CI leaves out (FUZZ_S=60 fuzzes each target for a minu
 		--runs 1000 --gateways 3 --gateways-to 12 --seed 1 || exit; done
 	@for gateways in 2 3 4; do .venv/bin/hedgerow simulate --exhaustive $$gateways || exit; done
 	@.venv/bin/python -m pytest tests/system --soak --timeout 0
-	@.venv/bin/python -m pytest $(ON_ONE_BUILD) $(ON_BOTH_BUILDS) tests/unit/deploy tests/unit/cloud_ingest tests/documents --soak --timeout 0
+	@.venv/bin/python -m pytest $(ON_ONE_BUILD) tests/unit/deploy tests/unit/cloud_ingest tests/documents --soak --timeout 0
 	@$(MAKE) --no-print-directory test-compiled
 	@.venv/bin/python -m pytest tests/network --soak --timeout 0
 	@.venv/bin/python -m pytest tests/flash/test_first_boot.py --soak --timeout 0 -s
